@@ -1,7 +1,7 @@
 """Translation without self-attention: ResMLP encoder-decoders, trained by fairseq and used with or without it.
 
-``--user-dir resmlp_mt`` imports this package once fairseq is loaded: that registers the models and changes fairseq
-(the table is in ``resmlp_mt.fairseq_plugin``). Without fairseq loaded, importing it imports nothing else.
+``--user-dir resmlp_mt`` imports this package after fairseq is loaded. The import then registers the models and changes
+fairseq (see the table in ``resmlp_mt.fairseq_plugin``). If fairseq is not loaded, it imports nothing else.
 """
 
 import sys

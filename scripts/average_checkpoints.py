@@ -1,4 +1,4 @@
-"""`resmlp-mt average`, from a checkout."""
+"""Run `resmlp-mt average` from a checkout."""
 
 import sys
 from pathlib import Path

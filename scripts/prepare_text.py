@@ -1,4 +1,4 @@
-"""`resmlp-mt prepare-text`, from a checkout."""
+"""Run `resmlp-mt prepare-text` from a checkout."""
 
 import sys
 from pathlib import Path

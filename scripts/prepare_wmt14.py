@@ -1,4 +1,4 @@
-"""`resmlp-mt prepare-wmt14`, from a checkout."""
+"""Run `resmlp-mt prepare-wmt14` from a checkout."""
 
 import sys
 from pathlib import Path

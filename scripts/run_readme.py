@@ -1,9 +1,9 @@
-"""Run the commands of a README as they stand, from the root of a fresh clone, and tell which fail.
+"""Run the commands of a README unchanged, from the root of a fresh clone, and report which fail.
 
     python scripts/run_readme.py README.md --multi30k DIR
 
-What takes more than some minutes, or needs what a machine may not have, is left out and told. `--multi30k DIR` has the
-six public files of Multi30k, for a machine without a network.
+Commands that take more than some minutes, or need what a machine may not have, are left out and reported.
+`--multi30k DIR` has the six public files of Multi30k, for a machine without a network.
 """
 
 import argparse
@@ -27,7 +27,7 @@ SERVER = re.compile(r"resmlp-mt serve ")
 
 
 def commands(readme: Path) -> list[str]:
-    """The commands of all blocks of bash and Python, in order."""
+    """Return the commands of all blocks of bash and Python, in order."""
     found = []
     for language, block in re.findall(r"```(bash|python)\n(.*?)```", readme.read_text(encoding="utf-8"), re.S):
         if language == "python":
@@ -39,7 +39,7 @@ def commands(readme: Path) -> list[str]:
 
 
 def own_text(folder: Path) -> None:
-    """Two aligned files a split, as a user's own, where the README's commands look for them."""
+    """Make two aligned files for each split, like a user's own text, where the README's commands look for them."""
     sizes = {"train": "400", "valid": "40", "test": "40"}
     options = [option for split, size in sizes.items() for option in (f"--{split}", size)]
     subprocess.run(
@@ -48,7 +48,7 @@ def own_text(folder: Path) -> None:
 
 
 def serve(command: str) -> int:
-    """Start the server, ask whether it is well, and end it."""
+    """Start the server, check its health, and stop it; return 0 if it was healthy, else 1."""
     with subprocess.Popen(["bash", "-c", f"exec {command}"], cwd=ROOT) as server:
         for _ in range(60):
             try:
@@ -63,7 +63,7 @@ def serve(command: str) -> int:
 
 
 def main() -> int:
-    """Run the commands; the status is that of all of them."""
+    """Run the commands; return 1 if one failed, else 0."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("readme", type=Path)
     parser.add_argument("--multi30k", type=Path, help="folder of Multi30k's six public files")

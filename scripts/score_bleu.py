@@ -1,4 +1,4 @@
-"""`resmlp-mt score`, from a checkout."""
+"""Run `resmlp-mt score` from a checkout."""
 
 import sys
 from pathlib import Path

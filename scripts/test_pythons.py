@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Run the test suite on every supported Python that this machine has, and print a table.
 
-Each Python gets an environment of its own in .venvs/, which scripts/setup.sh makes; Pythons are looked for on PATH and
-among pyenv's. Needs nothing but Python: ``python3 scripts/test_pythons.py [--only 3.12] [arguments for pytest]``.
+Each Python gets its own environment in .venvs/, made by scripts/setup.sh. Pythons are searched on PATH and among
+pyenv's. The script needs nothing but Python: ``python3 scripts/test_pythons.py [--only 3.12] [arguments for pytest]``.
 """
 
 import argparse
@@ -31,10 +31,10 @@ print(platform.python_version(), find("fairseq-fixed", "fairseq"), find("torch")
 
 
 def find_python(version: str) -> str | None:
-    """The interpreter of a version like ``3.12``, or None."""
+    """Return the interpreter of a version like ``3.12``, or None."""
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for candidate in (f"python{version}", *sorted(map(str, pyenv.glob(f"{version}.*/bin/python")), reverse=True)):
-        # asked, not just looked for: a pyenv shim can be on PATH and have nothing behind it
+        # run it, since a file is not enough: a pyenv shim on PATH may start no Python
         command = [candidate, "-c", "import sys; print(sys.executable, '%d.%d' % sys.version_info[:2])"]
         try:
             answer = subprocess.run(command, capture_output=True, text=True).stdout.split()
@@ -46,7 +46,7 @@ def find_python(version: str) -> str | None:
 
 
 def count(report: Path) -> tuple[int, int, int]:
-    """Passed, failed and skipped tests of a JUnit report."""
+    """Return the numbers of passed, failed and skipped tests in a JUnit report."""
     suites = ElementTree.parse(report).getroot().iter("testsuite")
     total = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
     for suite in suites:
@@ -57,7 +57,7 @@ def count(report: Path) -> tuple[int, int, int]:
 
 
 def test(version: str, python: str, pytest_arguments: list[str]) -> tuple[list[str], bool]:
-    """A row of the table, and whether all went well."""
+    """Run the tests on one Python; return its row of the table, and whether they passed."""
     print(f"== Python {version}", flush=True)
     venv = ROOT / ".venvs" / version
     environment = {**os.environ, "PYTHON": python, "VENV": str(venv)}

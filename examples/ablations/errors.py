@@ -1,7 +1,7 @@
-"""What translations of a table get wrong beside BLEU: errors counted by rules, and BLEU by the length of the source.
+"""Count errors in the translations of a table by rules, and compute BLEU by the length of the source.
 
 `python examples/ablations/errors.py RECIPE --work WORK --out OUT` reads the finished rows of ablate (English
-to German), and writes OUT/errors.json and errors.md. The rules read words, not meaning: they compare systems.
+to German), and writes OUT/errors.json and errors.md. The rules see words, not meaning: use them to compare systems.
 """
 
 import argparse
@@ -27,7 +27,7 @@ NUMBERS = {
     "eight": "acht", "nine": "neun", "ten": "zehn",
 }  # fmt: skip
 ARTICLES = {"ein", "eine", "einen", "einem", "einer", "eines", "der", "die", "das", "den", "dem", "des"}
-SEEN = 10  # how often a noun must stand in the training text before its articles are known
+SEEN = 10  # how often a noun must occur in the training text before its articles count as known
 STRENGTH = 0.3  # Dice coefficient from which a German word counts as a translation of an English one
 
 
@@ -36,7 +36,7 @@ def words(text: str) -> list[str]:
 
 
 class Rules:
-    """What the training text tells of words: which translate which, and which articles stand before a noun."""
+    """Rules from the training text: which words translate each other, and which articles come before a noun."""
 
     def __init__(self, sources: Iterable[str], targets: Iterable[str]):
         pairs: Counter[tuple[str, str]] = Counter()
@@ -60,7 +60,7 @@ class Rules:
                 self.articles[noun][article.lower()] += 1
 
     def errors(self, source: str, translation: str, reference: str) -> Counter[str]:
-        """The errors of one translation, by kind."""
+        """Count the errors of one translation, by kind."""
         ours, theirs, right = words(source.lower()), words(translation), words(reference)
         low, low_right = {word.lower() for word in theirs}, {word.lower() for word in right}
         found: Counter[str] = Counter()
@@ -87,7 +87,7 @@ class Rules:
 def by_length(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], language: str
 ) -> list[float]:
-    """sacreBLEU of the sentences whose source has so many words, by LENGTHS."""
+    """Return sacreBLEU for each of LENGTHS, of the sentences whose source is that long; nan if there is none."""
     scores = []
     for low, high in LENGTHS:
         chosen = [n for n, source in enumerate(sources) if low <= len(words(source)) <= high]

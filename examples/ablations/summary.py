@@ -1,4 +1,4 @@
-"""The tables of gated model, Transformer and DynamicConv at each budget, from the committed figures of their trainings.
+"""Tables of the gated model, Transformer and DynamicConv at each budget, from the committed figures of trainings.
 
 `python examples/ablations/summary.py` writes them into results.json here, and into the documents that show them.
 """
@@ -18,7 +18,7 @@ from resmlp_mt.lab.ablations.table import difference
 HERE = Path(__file__).parent
 SYSTEMS = "gated", "Transformer", "DynamicConv"
 PAIRS = ("gated", "Transformer"), ("DynamicConv", "Transformer"), ("gated", "DynamicConv")
-BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: files of figures on val, and of errors; rows
+BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: file of figures on val, file of errors, rows
     "12 epochs": (
         *("budget-1-more", "../log/errors-2026-11-27"),
         ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels"),
@@ -28,13 +28,13 @@ BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: files o
 LARGEST = {"size": "w256", "pairs": 160_000}  # the cell of the study on Tatoeba
 METRICS = "sacrebleu", "chrf2"
 RIVALS = HERE.parent / "rivals/README.md"
-SHOWN = {  # by the name in results.json: what stands in the first cell, and the document that shows the table
+SHOWN = {  # name in results.json: the text of the first cell, and the document that shows the table
     "by budget": ("means", RIVALS),
     "by corpus": ("sacreBLEU, means", HERE.parents[1] / "README.md"),
     "errors": ("test, 1,000 sentences, means", RIVALS),
 }
 
-Values = list[float]  # of a system, one a seed
+Values = list[float]  # of a system, one for each seed
 
 
 @cache
@@ -55,7 +55,7 @@ def spread(values: Values, digits: int = 1) -> str:
 
 
 def minutes(figures: list[Any]) -> str:
-    """The mean of the trainings' processor times, the least and the most, and on what."""
+    """Format the processor times of trainings: mean, least and most, and the processors."""
     times = [each["processor_seconds"] / 60 for each in figures]
     processors = sorted({re.sub(r"\(R\)|Intel|AMD|Processor", "", each["trained"]["processor"]) for each in figures})
     on = ", ".join(map(str.strip, processors))
@@ -63,13 +63,13 @@ def minutes(figures: list[Any]) -> str:
 
 
 def apart(one: Values, other: Values) -> str:
-    """How far the means are apart, with the 95 % interval; bold where that has no zero."""
+    """Format the difference of the means with its 95 % interval; bold if the interval does not contain zero."""
     told = difference(one, other)
     return f"**{str(told).rstrip('*')}**" if told.significant else str(told)
 
 
 def of_budgets() -> dict[str, list[str]]:
-    """For each budget on Multi30k the systems, then their differences: figures on val, then on test."""
+    """Return rows for each budget on Multi30k: the systems, then their differences; figures on val, then on test."""
     systems, pairs = {}, {}
     for budget, (name, _, rows) in BUDGETS.items():
         columns = {}
@@ -88,7 +88,7 @@ def of_budgets() -> dict[str, list[str]]:
 
 
 def of_corpora() -> dict[str, list[str]]:
-    """BLEU alone, of both corpora."""
+    """Return the rows of BLEU alone, for both corpora."""
     found: dict[str, list[Values]] = {}
     for budget, (name, _, rows) in BUDGETS.items():
         for part, file in (("val", name), ("test", f"{name}-test")):
@@ -108,7 +108,7 @@ def of_corpora() -> dict[str, list[str]]:
 
 
 def of_errors() -> dict[str, list[str]]:
-    """What errors.py has counted."""
+    """Return the rows of the errors that errors.py counted."""
     table: dict[str, list[str]] = {}
     for budget, (_, file, rows) in BUDGETS.items():
         found = {name: cells for name, *cells in read(file)["table"]}
@@ -117,14 +117,14 @@ def of_errors() -> dict[str, list[str]]:
 
 
 def show(document: Path, name: str, table: str) -> None:
-    """Put a table behind its marker in a document."""
+    """Write a table after its marker in a document."""
     text = document.read_text(encoding="utf-8")
     shown = re.compile(rf"(<!-- \S*results\.json {name} -->\n)(?:\|[^\n]*\n)*")
     write_whole(document, shown.sub(lambda found: f"{found[1]}{table}\n", text))
 
 
 def tables() -> dict[str, dict[str, list[str]]]:
-    """By the name in results.json the rows of each."""
+    """Return the rows of each table, by its name in results.json."""
     return {"by budget": of_budgets(), "by corpus": of_corpora(), "errors": of_errors()}
 
 

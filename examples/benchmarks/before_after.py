@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Two checkouts of this project beside each other: training, fairseq-generate's search, and Translator by each engine.
+"""Compare two checkouts of this project: training, fairseq-generate's search, and Translator with each engine.
 
     python examples/benchmarks/before_after.py OLD NEW --data data-bin --checkpoint gated.pt --text val.en --json FILE
 
-Each checkout has a process of its own for each kind of work, and both take turns, round by round. A ratio is of the
-new checkout's rate to the old one's in the same round. Memory is the most that the process had resident.
+Each checkout has its own process for each kind of work, and both take turns, round by round. A ratio is the new
+checkout's rate divided by the old one's in the same round. Memory is the peak resident memory of the process.
 """
 
 import argparse
@@ -54,9 +54,9 @@ def main() -> None:
 
 
 def export(checkout: Path, args: argparse.Namespace, folder: Path) -> Path:
-    """The checkpoint as a folder, made by this checkout."""
+    """Export the checkpoint to a folder by the command of this checkout; return the folder."""
     if any(work in WORK[3:] for work in args.work):
-        # the commands had another place in older checkouts
+        # older checkouts have the commands in another package
         place = "cli" if (checkout / "resmlp_mt" / "cli").exists() else "commands"
         run = f"from resmlp_mt.{place} import main; main()"
         options = ["export", args.checkpoint.resolve(), "--data", args.data.resolve(), "--out", folder, "--onnx"]
@@ -70,7 +70,7 @@ def environment(checkout: Path) -> dict[str, str]:
 
 
 def compare(work: str, checkouts: list[Path], folders: list[Path], args: argparse.Namespace) -> dict[str, object]:
-    """Rounds of both in turn, after one that does not count."""
+    """Run rounds of both checkouts in turn, after one round that does not count."""
     both = []
     for number, (checkout, folder) in enumerate(zip(checkouts, folders, strict=True)):
         options = args.options if number else ""
@@ -105,8 +105,8 @@ def compare(work: str, checkouts: list[Path], folders: list[Path], args: argpars
 
 
 def one(work: str, checkout: str, folder: str, data: str, checkpoint: str, text: str, options: str) -> None:
-    """Do a round for each line that comes in; print its rate, the peak memory and what came out."""
-    out, sys.stdout = sys.stdout, sys.stderr  # what libraries print is no answer
+    """Do a round for each line on standard input; print its rate, the peak memory and the result."""
+    out, sys.stdout = sys.stdout, sys.stderr  # keeps what libraries print out of the answers
     if work.startswith("training"):
         amp = ["--amp"] if "amp" in work else []
         once = training([data, "--user-dir", f"{checkout}/resmlp_mt", *amp, *options.split()])
@@ -123,7 +123,7 @@ def one(work: str, checkout: str, folder: str, data: str, checkpoint: str, text:
 
 
 def training(options):
-    """Updates of ResMLP-6's width on one made batch; target words, the loss after them."""
+    """Return a function that does updates, at ResMLP-6's width, on one random batch: target words, the last loss."""
     import fairseq_cli.train
     import torch
     from fairseq import options as parsing
@@ -141,7 +141,7 @@ def training(options):
     task = tasks.setup_task(cfg.task)
     model, criterion = task.build_model(cfg.model), task.build_criterion(cfg.criterion)
     torch.manual_seed(1)
-    for _, parameter in sorted(model.named_parameters()):  # the same weights, in whatever order they are made
+    for _, parameter in sorted(model.named_parameters()):  # the same weights, whatever order they are created in
         parameter.data.normal_(std=0.05)
     trainer = fairseq_cli.train.Trainer(cfg, task, model, criterion)
     positions, sentences = SHAPE
@@ -154,7 +154,7 @@ def training(options):
 
     def once():
         for seed in range(4):
-            torch.manual_seed(seed)  # of dropout
+            torch.manual_seed(seed)  # for dropout
             log = trainer.train_step([sample])
         return 4 * tokens.numel(), round(float(log["loss"]), 4)
 
@@ -162,7 +162,7 @@ def training(options):
 
 
 def generation(options):
-    """Batches of 64 of the test set through the search of fairseq-generate; sentences, a sum of what was found."""
+    """Return a function that searches as fairseq-generate does, in batches of 64: sentences, sum of tokens found."""
     import torch
     from fairseq import checkpoint_utils, tasks
     from fairseq import options as parsing
@@ -190,7 +190,7 @@ def generation(options):
 
 
 def translation(work, folder, lines):
-    """The first 500 lines by Translator; sentences, the translations."""
+    """Return a function that translates the first 500 lines (onnx: 50) by Translator: number of lines, translations."""
     from resmlp_mt import Translator
 
     engine, _, precision = work.partition(" ")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Speed and memory of preparing a corpus, beside the plain sequence of command-line tools: the same bytes.
+"""Compare speed and memory of preparing a corpus with plain command-line tools that make the same bytes.
 
 python examples/benchmarks/corpora.py --from work/multi30k/raw --pairs 29000 --json corpora.json
 """
@@ -29,11 +29,11 @@ from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks.measuring import turns
 
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
-PAUSE = 0.05  # seconds between looks at the memory
-# sacremoses' command cannot leave its escapes out (its -x changes nothing).
+PAUSE = 0.05  # seconds between measurements of the memory
+# sacremoses' command always escapes (its -x changes nothing).
 UNESCAPE = r"s/&#91;/[/g; s/&#93;/]/g; s/&quot;/\"/g; s/&apos;/'/g; s/&gt;/>/g; s/&lt;/</g; s/&#124;/|/g; s/&amp;/\&/g"
-# What people write into a shell script; the part's name, then what it runs. Of subword-nmt's text, all but blanks at
-# line ends is compared, which it passes on.
+# What people write into a shell script: the part's name, then its command. subword-nmt keeps blanks at line ends, so
+# its text is compared only in binarized form.
 PLAIN = {
     "tokenize": 'for l in en de; do sacremoses -q -l $l -j $JOBS normalize -c tokenize -a < "$TEXT/train.$l" | '
     'sed "$UNESCAPE" > tokenized.$l; done',
@@ -70,7 +70,7 @@ def main() -> None:
 
 
 def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) -> dict[str, Any]:
-    """Run both chains in turn on Multi30k's training set, repeated; see that they make the same bytes."""
+    """Run both chains in turn on Multi30k's training set, repeated; check that they make the same bytes."""
     result: dict[str, Any] = {"machine": machine.describe(threads=1), "commit": machine.commit(), "date": machine.now()}
     result |= {"pairs": pairs, "symbols": symbols, "jobs": jobs, "plain": [], "ours": []}
     with tempfile.TemporaryDirectory() as temporary:
@@ -100,7 +100,7 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
 
 
 def _seconds_of_parts(folder: Path) -> dict[str, float]:
-    """What our chain has noted of itself, by the plain chain's parts."""
+    """Return the seconds that our chain recorded, by the parts of the plain chain."""
     times = json.loads((folder / "times.json").read_text())
     times["learn words"] = times.pop("count words")
     return {part: sum(taken["seconds"] for name, taken in times.items() if name.startswith(part)) for part in PLAIN}
@@ -124,7 +124,7 @@ def table(result: dict[str, Any]) -> str:
 
 
 def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[float, float, int]:
-    """Run a command in a folder: its seconds, those of all processors, and the most memory of all its processes."""
+    """Run a command in a folder; return its seconds, its CPU seconds, and the peak memory of its processes in bytes."""
     root = Path(__file__).resolve().parents[2]
     environment = {**os.environ, **{name: str(value) for name, value in variables.items()}, "ROOT": str(root)}
     environment |= {"PYTHONPATH": str(root), "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "ignore"}
@@ -136,7 +136,7 @@ def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[fl
         while process.poll() is None:
             with contextlib.suppress(psutil.Error):  # a process has just ended
                 all_of_them = process, *process.children(recursive=True)
-                memory = max(memory, sum(each.memory_full_info().pss for each in all_of_them))  # shared pages once
+                memory = max(memory, sum(each.memory_full_info().pss for each in all_of_them))  # each shared page once
             time.sleep(PAUSE)
         if process.returncode:
             errors.seek(0)

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""How far PyTorch's operators of a search step are from what the processor can do, on one thread.
+"""Compare the time of PyTorch's operators in a search step with the least that the processor needs, on one thread.
 
     python examples/benchmarks/operators.py --json operators.json
 
 Each operator is timed with the sizes of Multi30k's model (width 256, 4,128 symbols), for one sentence (4 rows: its
-beams) and for 64 (256 rows). Beside it stands the least time that the processor needs: for a product its FLOPs at the
-speed of a large product of the same numbers, or its weights read once, whichever takes longer; for anything else its
-input read once. Reading is timed too, as the maximum of every row.
+beams) and for 64 (256 rows). The least time that the processor needs is: for a product, its FLOPs at the speed of a
+large product of the same number type, or reading its weights once, whichever takes longer; for any other operator,
+reading its input once. Reading is timed, too, as the maximum of every row.
 """
 
 import argparse
@@ -30,24 +30,24 @@ ROUNDS = 50
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """The median of ROUNDS, after a tenth as many that do not count."""
+    """Return the median of ROUNDS runs, after a tenth as many that do not count."""
     times = measure({"work": timed(lambda _: work())}, 1, ROUNDS, ROUNDS // 10)["work"]
     return Spread.of([each for (each,) in times]).median
 
 
 def flops_per_second(dtype: torch.dtype, size: int = 1024) -> float:
-    """The speed of a large product."""
+    """Measure the speed of a large product."""
     a, b = torch.randn(2, size, size).to(dtype)
     return 2 * size**3 / seconds(lambda: a @ b)
 
 
 def read(x: torch.Tensor) -> float:
-    """How long it takes to read x once."""
+    """Return the seconds that it takes to read x once."""
     return seconds(lambda: x.amax(1))
 
 
 def measured(rows: int) -> dict[str, tuple[float, float]]:
-    """Seconds that each operator takes, and the least that it needs."""
+    """Return for each operator the seconds that it takes, and the least that it needs."""
     x, hidden, scores = torch.randn(rows, WIDTH), torch.randn(rows, HIDDEN), torch.randn(rows, SYMBOLS)
     found = {}
 

@@ -1,4 +1,4 @@
-"""Train an exported folder on other text by transformers' Seq2SeqTrainer: FOLDER, pairs in files -> OUT. No fairseq."""
+"""Train an exported folder on other text with transformers' Seq2SeqTrainer, without fairseq: FOLDER, text -> OUT."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Published weights of ResMLP and MLP-Mixer, the authors' or timm's, to ours and back. `--help` tells the options.
+"""Convert published weights of ResMLP and MLP-Mixer, the authors' or timm's, to ours and back (options: `--help`).
 
 The values are the same under other names; only timm's alpha and beta are 1 x 1 x C.
 """
@@ -30,11 +30,11 @@ NAMES = [
     (".mlp.fc", ".mlp_channels.fc", ".mlp.fc"),
     (".mlp.post_affine.alpha", ".ls2", ".gamma_2"),
 ]
-"""Parts of names, in the order of WHOSE, replaced in this order; all others are equal."""
+"""Parts of parameter names, in the order of WHOSE, replaced from first to last; all other parts are equal."""
 
 
 def renamed(weights: Mapping[str, Tensor], old: str, new: str) -> dict[str, Tensor]:
-    """Weights by other names; ``old`` and ``new`` are of WHOSE."""
+    """Return the weights under other names; ``old`` and ``new`` are in WHOSE."""
     found = {}
     for name, value in weights.items():
         for parts in NAMES:
@@ -45,12 +45,12 @@ def renamed(weights: Mapping[str, Tensor], old: str, new: str) -> dict[str, Tens
 
 
 def to_ours(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """The authors' or timm's weights by our names."""
+    """Return the authors' or timm's weights under our names."""
     return renamed(weights, "authors" if "patch_embed.proj.weight" in weights else "timm", "ours")
 
 
 def to_theirs(model: ImageModel, whose: str) -> dict[str, Tensor]:
-    """A model's weights by the names of ``"timm"`` or ``"authors"``; a ``UserError`` if they have no such model."""
+    """Return a model's weights under the names of ``"timm"`` or ``"authors"``; a ``UserError`` if they lack it."""
     cfg = model.cfg
     if cfg.channels != 3:
         raise UserError(f"--to {whose}: the models there are of images in color: keep ours")
@@ -60,7 +60,7 @@ def to_theirs(model: ImageModel, whose: str) -> dict[str, Tensor]:
 
 
 def config_of(weights: Mapping[str, Tensor]) -> ImageModelConfig:
-    """The configuration of published weights (by our names), which their shapes tell."""
+    """Return the configuration of published weights (under our names), found from their shapes."""
     mixer = "layers.0.mixing.mixing.fc1.weight" in weights
     dim, channels, patch, _ = weights["patches.weight"].shape
     mixing = weights[f"layers.0.mixing.mixing.{'fc1.' if mixer else ''}weight"]
@@ -79,7 +79,7 @@ def config_of(weights: Mapping[str, Tensor]) -> ImageModelConfig:
 
 
 def read_model(path: Path) -> tuple[ImageModel, list[str]]:
-    """The model of a file, ours, the authors' or timm's, and its classes' names, if it has any, or a ``UserError``."""
+    """Read a model, ours, the authors' or timm's, and the names of its classes, if any, or raise a ``UserError``."""
     try:
         if path.suffix == ".safetensors":
             read = load_file(path)
@@ -94,7 +94,7 @@ def read_model(path: Path) -> tuple[ImageModel, list[str]]:
         missing, unknown = model.load_state_dict(weights, strict=False)
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
-    except Exception as error:  # whatever PyTorch makes of another kind of file
+    except Exception as error:  # PyTorch raises many kinds for other files
         raise UserError(f"{path}: not the weights of a ResMLP or an MLP-Mixer: choose another file") from error
     if wrong := [*missing, *unknown]:
         raise UserError(f"{path}: {wrong[0]} is in this file or in the model, but not in both: choose another file")
@@ -102,7 +102,7 @@ def read_model(path: Path) -> tuple[ImageModel, list[str]]:
 
 
 def write(path: Path, content: Mapping[str, object]) -> None:
-    """Write weights, or more, as PyTorch does."""
+    """Write weights, or more, in PyTorch's format."""
     with atomic_write(path, "wb") as file:
         torch.save(content, file)
 

@@ -1,7 +1,7 @@
-"""The papers' image models as data, made of this toolkit's layers.
+"""The papers' image models as configurations, built from this toolkit's layers.
 
-An image is cut into patches, which a linear layer makes vectors: T x B x C, T patches in reading order, B images, C
-channels. Layers, pooling and a linear layer to the classes follow.
+An image is cut into patches, and a linear layer makes a vector of each: T x B x C, T patches in reading order, B
+images, C channels. Layers, pooling and a linear layer to the classes follow.
 
 ResMLP: Touvron et al. 2021, arXiv 2105.03404. MLP-Mixer: Tolstikhin et al. 2021, arXiv 2105.01601.
 S-MLP and B-MLP: Bachmann et al. 2023, arXiv 2306.13575; their one patch is the whole image.
@@ -21,7 +21,7 @@ from resmlp_mt.nn.layers import ChannelMLPBranch, ResidualBranch, TokenMixingBra
 
 @dataclass(frozen=True)
 class ImageModelConfig:
-    """A model; a ``UserError`` where images cannot be cut into patches."""
+    """The configuration of a model; a ``UserError`` if images cannot be cut into patches."""
 
     dim: int  # channels C
     depth: int  # layers
@@ -29,14 +29,14 @@ class ImageModelConfig:
     image: int = 224  # side, in pixels
     channels: int = 3  # of an image
     classes: int = 1000  # 0: no head; the output is the pooled vector
-    expansion: int = 4  # the channel MLP's hidden width by C; 0: a layer is LayerNorm, GELU, linear (S-MLP)
+    expansion: int = 4  # the channel MLP's hidden width / C; 0: a layer is LayerNorm, GELU, linear (S-MLP)
     norm: str = "affine"  # or "layernorm"
     mixing: str = "linear"  # one A; or "mlp", Mixer's; or "none"
     mixing_hidden: int = 0  # hidden units of Mixer's token MLP
-    layerscale: float = 0  # what every LayerScale starts with; 0: there is none
-    pooling: str = "mean"  # or "class-mlp", two layers that update a class token alone
-    last_norm: bool = True  # stands before the pooling
-    mean: tuple[float, ...] = (0.485, 0.456, 0.406)  # of each color, of pixels of 0 to 1
+    layerscale: float = 0  # start value of every LayerScale; 0: there is none
+    pooling: str = "mean"  # or "class-mlp", two layers that update only a class token
+    last_norm: bool = True  # a norm before the mean, or of the class token
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)  # of each color, for pixels from 0 to 1
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
 
     def __post_init__(self) -> None:
@@ -44,7 +44,7 @@ class ImageModelConfig:
             raise UserError(f"images of {self.image} pixels cannot be cut into patches of {self.patch}: change one")
 
     def normalized(self, pixels: Tensor) -> Tensor:
-        """``... x channels x H x W``: from 0 to 1 to what the model reads"""
+        """Turn pixels from 0 to 1 into the model's input, ``... x channels x H x W``."""
         mean, std = (torch.tensor(values).view(-1, 1, 1) for values in (self.mean, self.std))
         return (pixels - mean) / std
 
@@ -71,13 +71,13 @@ MODELS = {
     "mixer-s/32": replace(S16, patch=32),
     "mixer-b/16": B16,
     "mixer-b/32": replace(B16, patch=32),
-    "s-mlp-6/1024": replace(B_MLP, depth=5, expansion=0),  # its first linear layer is the patches' here
+    "s-mlp-6/1024": replace(B_MLP, depth=5, expansion=0),  # its first linear layer is the patch layer here
     "b-mlp-6/512": replace(B_MLP, dim=512, depth=6),
     "b-mlp-12/512": replace(B_MLP, dim=512),
     "b-mlp-6/1024": replace(B_MLP, depth=6),
     "b-mlp-12/1024": B_MLP,
 }
-"""By the papers' names and sizes; ``resmlp-b24/8`` has patches of 8 pixels, as the published weights."""
+"""Models with the papers' names and sizes; ``resmlp-b24/8`` has patches of 8 pixels, as in the published weights."""
 
 SMALL = ImageModelConfig(32, 3, 2, 8, 1, 10, layerscale=0.3, mean=(0.3,), std=(0.4,))
 DIGITS = {
@@ -89,7 +89,7 @@ DIGITS = {
     "b-mlp": replace(SMALL, patch=8, norm="layernorm", mixing="none", layerscale=0, last_norm=False),
     "s-mlp": replace(SMALL, dim=64, depth=5, patch=8, expansion=0, norm="layernorm", mixing="none", last_norm=False),
 }
-"""Small ones of about one size, for images of 8 x 8 in gray."""
+"""Small models of similar size, for gray images of 8 x 8 pixels."""
 
 
 class TokenMLP(Mixing):
@@ -105,7 +105,7 @@ class TokenMLP(Mixing):
 
 
 class LayerScale(nn.Module):
-    """``alpha x`` for each channel; the translation models' has an offset too."""
+    """``alpha x`` for each channel. In the translation models it has an offset, too."""
 
     def __init__(self, dim: int, start: float):
         super().__init__()
@@ -117,7 +117,7 @@ class LayerScale(nn.Module):
 
 
 class ClassMLPLayer(nn.Module):
-    """Update the class token from itself and the patches, which stay: a row of A, then a channel MLP ("class-MLP")."""
+    """Updates only the class token, from itself and the patches: a row of A, then a channel MLP ("class-MLP")."""
 
     def __init__(self, cfg: LayerConfig):
         super().__init__()
@@ -132,7 +132,7 @@ class ClassMLPLayer(nn.Module):
 
 
 class ImageModel(nn.Module):
-    """A model as its configuration says."""
+    """An image model, built from its configuration."""
 
     def __init__(self, cfg: ImageModelConfig):
         super().__init__()
@@ -155,7 +155,7 @@ class ImageModel(nn.Module):
             if isinstance(module, ResidualBranch):
                 module.post_affine = LayerScale(cfg.dim, cfg.layerscale) if cfg.layerscale else nn.Identity()
             elif isinstance(module, TokenMixing):
-                nn.init.trunc_normal_(module.weight, std=0.02)  # as the authors' code
+                nn.init.trunc_normal_(module.weight, std=0.02)  # as in the authors' code
             elif isinstance(module, nn.LayerNorm):
                 module.eps = 1e-6
 
@@ -181,5 +181,5 @@ class ImageModel(nn.Module):
 
 
 def count(model: nn.Module) -> int:
-    """How many parameters it has."""
+    """Return the number of parameters of a model."""
     return sum(parameter.numel() for parameter in model.parameters())

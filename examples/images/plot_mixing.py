@@ -15,13 +15,13 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.common.files import atomic_write, check_outputs
 
 MOST_ROWS, MOST_LAYERS = 14, 6
-"""Most pictures in a column, and most panels; of more, every second or third is shown."""
+"""Largest number of pictures in a column, and of panels; if there are more, every second or third is shown."""
 
 
 def drawn(model: ImageModel) -> Figure:
-    """A panel a layer: A's rows, each an image of its weights, on a scale to half of A's largest.
+    """Draw a panel for each layer: each row of A as an image of its weights; colors end at half of A's largest weight.
 
-    Above it, the share of A below 5% of its largest, and the mean distance of weights in patches, by their magnitude.
+    Its title: the share of weights below 5% of the largest, and their mean distance in patches, weighted by magnitude.
     """
     side = model.cfg.image // model.cfg.patch
     step = -(-side // MOST_ROWS)

@@ -1,4 +1,4 @@
-"""The five best classes of an image, by published weights or a model of one's own. `--help` tells the options."""
+"""Print the five best classes of an image, by published weights or your own model. `--help` tells the options."""
 
 from pathlib import Path
 
@@ -14,11 +14,11 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import read_lines
 
-MARGIN = 0.0625  # of each side is not looked at, as in timm
+MARGIN = 0.0625  # share that is cut off at each side, as in timm
 
 
 def read_image(path: Path, cfg: ImageModelConfig) -> torch.Tensor:
-    """The middle of an image, channels x size x size, as the model reads it, or a ``UserError``."""
+    """Read the middle of an image as the model's input, channels x size x size, or raise a ``UserError``."""
     try:
         with Image.open(path) as opened:
             image = opened.convert("RGB" if cfg.channels == 3 else "L")

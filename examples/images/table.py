@@ -1,4 +1,4 @@
-"""Train every row of README's table with five seeds, on one thread: half an hour. What was broken off goes on."""
+"""Train every row of README's table with five seeds, on one thread: half an hour. An interrupted run continues."""
 
 import datetime
 import time
@@ -23,7 +23,7 @@ SEEDS = 5
 
 
 class VisionTransformer(nn.Module):
-    """For the digits: patches, learned positions, two pre-norm layers of PyTorch's, mean (Dosovitskiy et al. 2021)."""
+    """For the digits: patches, learned positions, two pre-norm layers of PyTorch, mean (Dosovitskiy et al. 2021)."""
 
     def __init__(self, dim: int = 32):
         super().__init__()
@@ -40,7 +40,7 @@ class VisionTransformer(nn.Module):
 
 
 def ours(name: str, classes: int = 10) -> Callable[[], nn.Module]:
-    """What makes one of DIGITS; without classes, its features."""
+    """Return a function that makes one of DIGITS; with 0 classes, the model returns features."""
     return lambda: ImageModel(replace(DIGITS[name], classes=classes))
 
 
@@ -58,7 +58,7 @@ ROWS = {
     "20 neighbors of the untrained ResMLP's features": (ours("resmlp", 0), "untrained"),
     "20 neighbors of pixels": (nn.Flatten, "untrained"),
 }
-"""What makes a model, and how it is trained."""
+"""By row: the function that makes a model, and the method of its training."""
 
 
 def main() -> None:
@@ -79,7 +79,7 @@ def main() -> None:
     }
     table = out.values.setdefault("digits", {**about, "rows": {}, "seeds": {}})
     for name, (make, method) in ROWS.items():
-        done = table["seeds"].setdefault(name, [])  # % right, parameters and seconds with each seed
+        done = table["seeds"].setdefault(name, [])  # % right, parameters and seconds, for each seed
         for seed in range(len(done) + 1, SEEDS + 1):
             start = time.process_time()
             model, score = train(make, data, Recipe(method, seed=seed))

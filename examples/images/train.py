@@ -43,7 +43,7 @@ class Recipe:
 
 @dataclass
 class Data:
-    """Normalized images, N x channels x image x image, and their labels, N; the last part of them to test."""
+    """Normalized images, N x channels x image x image, and their labels, N, for training and for the test."""
 
     images: Tensor
     labels: Tensor
@@ -53,7 +53,7 @@ class Data:
 
 
 def digits() -> Data:
-    """scikit-learn's 1,797 digits of 8 x 8, in its order: the first 1,200 to train, so most writers are of one part."""
+    """Load scikit-learn's 1,797 digits of 8 x 8: the first 1,200 for training, so most writers are in one part only."""
     found = load_digits()
     images = SMALL.normalized(torch.tensor(found.images, dtype=torch.float32)[:, None] / 16)
     labels = torch.tensor(found.target)
@@ -61,7 +61,7 @@ def digits() -> Data:
 
 
 def folder(path: Path, cfg: ImageModelConfig, seed: int) -> Data:
-    """Images of one's own, one folder a class, a tenth of them, by chance, to test, or a ``UserError``."""
+    """Load a user's images, one folder per class, with a random tenth for the test, or raise a ``UserError``."""
     try:
         from torchvision.datasets import ImageFolder
     except (ImportError, RuntimeError) as error:  # the latter from a build for another PyTorch
@@ -79,13 +79,13 @@ def folder(path: Path, cfg: ImageModelConfig, seed: int) -> Data:
 
 
 def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
-    """A random part of each image, turned by up to ``turn`` radians, resampled to the size of the whole.
+    """Cut out a random part of each image, turned by up to ``turn`` radians, resampled to the size of the image.
 
-    The part has from ``smallest`` to 1.1 of the area; what is outside is as dark as the darkest pixel.
+    The part has ``smallest`` to 1.1 times the area; outside of the image it is as dark as the darkest pixel.
     """
     size = torch.empty(len(images)).uniform_(smallest, 1.1).sqrt()
     angle = torch.empty(len(images)).uniform_(-turn, turn)
-    room = (1 - size).clamp_min(0.125)  # an eighth of half the image, so that the whole moves too
+    room = (1 - size).clamp_min(0.125)  # an eighth of half the image, so that whole images move, too
     x, y = ((2 * torch.rand(len(images)) - 1) * room for _ in "xy")
     cos, sin = size * angle.cos(), size * angle.sin()
     part = torch.stack([cos, -sin, x, sin, cos, y], 1).view(-1, 2, 3)
@@ -96,7 +96,7 @@ def crops(images: Tensor, smallest: float, turn: float = 0.15) -> Tensor:
 
 def fit(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], data: Data, recipe: Recipe) -> None:
     """Minimize ``loss(images, labels)`` by AdamW, the rate rising for a tenth of the updates, then falling to 0."""
-    batches = max(len(data.images) // recipe.batch, 1)  # of equal size, or the one there is
+    batches = max(len(data.images) // recipe.batch, 1)  # full ones, or the only one
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=0.05, fused=True)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, recipe.lr, recipe.epochs * batches, pct_start=0.1)
     model.train()
@@ -111,7 +111,7 @@ def fit(model: nn.Module, loss: Callable[[Tensor, Tensor], Tensor], data: Data, 
 
 
 def learn(model: nn.Module, data: Data, recipe: Recipe, teacher: nn.Module | None = None) -> None:
-    """By labels, which are smoothed, and, if there is a teacher, by its decisions."""
+    """Train on smoothed labels and, if there is a teacher, on its decisions."""
 
     def loss(images: Tensor, labels: Tensor) -> Tensor:
         images = crops(images, 0.7)
@@ -127,7 +127,7 @@ def learn(model: nn.Module, data: Data, recipe: Recipe, teacher: nn.Module | Non
 
 
 def conv_net(channels: int = 1, classes: int = 10) -> nn.Sequential:
-    """The teacher: three 3 x 3 convolutions, the image halved after the first, mean, linear layer."""
+    """Return the teacher: three 3 x 3 convolutions (the second one halves the image), mean, linear layer."""
     layers: list[nn.Module] = []
     for inputs, outputs, stride in (channels, 16, 1), (16, 48, 2), (48, 48, 1):
         layers += [nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False), nn.BatchNorm2d(outputs), nn.ReLU()]
@@ -148,7 +148,7 @@ class Projection(nn.Module):
 
 
 def learn_by_dino(model: ImageModel, data: Data, recipe: Recipe) -> None:
-    """The student learns from a crop what the teacher sees in another.
+    """Train without labels: from one crop, the student learns the teacher's output for another crop.
 
     The teacher is the moving average of the student; its outputs are centered, so that no prototype takes all, and
     sharpened by a low temperature, so that they do not become equal. A has a fixed size: crops are as large as images.
@@ -172,17 +172,17 @@ def learn_by_dino(model: ImageModel, data: Data, recipe: Recipe) -> None:
 
 @torch.no_grad()
 def outputs(model: nn.Module, images: Tensor) -> Tensor:
-    """``N x channels x image x image -> N x C``, some at a time."""
+    """Compute ``N x channels x image x image -> N x C``, 100 images at a time."""
     return torch.cat([model(some) for some in images.split(100)])
 
 
 def accuracy(model: nn.Module, data: Data) -> float:
-    """The share of the test's images whose class has the largest logit."""
+    """Return the share of the test images whose class has the largest logit."""
     return (outputs(model, data.test_images).argmax(-1) == data.test_labels).double().mean().item()
 
 
 def neighbors_accuracy(model: nn.Module, data: Data) -> float:
-    """The same by a vote of the nearest training images, each with the weight exp(cosine / 0.07), as DINO's."""
+    """Return the accuracy of a vote of the nearest training images, weighted by exp(cosine / 0.07), as in DINO."""
     vote = KNeighborsClassifier(
         min(NEIGHBORS, len(data.images)), metric="cosine", weights=lambda distances: np.exp((1 - distances) / 0.07)
     )
@@ -191,7 +191,7 @@ def neighbors_accuracy(model: nn.Module, data: Data) -> float:
 
 
 def train(make: Callable[[], nn.Module], data: Data, recipe: Recipe) -> tuple[nn.Module, float]:
-    """A model, trained, and its accuracy on the test's images; ``make`` gives a new one, for dino without classes."""
+    """Train the model that ``make`` makes (for dino, without classes); return it and its accuracy on test images."""
     torch.manual_seed(recipe.seed)
     model, teacher = make(), None
     if recipe.method == "dino":

@@ -29,8 +29,8 @@ SHA256 = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
 }
 LANGS = ("en", "de")
-SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # names of ours, names of theirs
-# Cased, compounds whole, quotes and dashes as they are, so that the output is not unlike the reference.
+SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
+# Letter case, compounds, quotes and dashes are kept, so that the output looks like the reference.
 RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
 
 

@@ -1,12 +1,12 @@
-"""Ask a running ``resmlp-mt serve`` by several clients at once: is every answer right, and how long does each take?
+"""Test a running ``resmlp-mt serve`` by several clients: is every answer right, and how long does each take?
 
     resmlp-mt serve FOLDER --threads 1
     python examples/serving/load.py http://127.0.0.1:8000 test_2016_flickr.en --json load.json
     python examples/serving/load.py http://127.0.0.1:8000 test_2016_flickr.en --libretranslate en de
 
-A request has one to five lines of the text. One in twenty is a bad one, which must be refused. First one client asks
-all of them, then several do, and every answer must be the one client's. Its time is from the request's start to its
-last byte. With --pid, what the server's process has in memory after each tenth of several clients' requests.
+A request has one to five lines of the text. About one in twenty is invalid and must be refused. First one client sends
+all of them, then several clients do, and their answers must be the same. A time is from the request's start to the
+answer's last byte. With --pid, the memory of the server is measured after each tenth of several clients' requests.
 """
 
 import argparse
@@ -40,14 +40,14 @@ BAD_OF_LIBRETRANSLATE = [
 
 
 class Request(NamedTuple):
-    """A body, and whether it is a good one."""
+    """The body of a request, and whether the request is valid."""
 
     body: bytes
     good: bool
 
 
 class Answer(NamedTuple):
-    """What came back, after so many seconds."""
+    """The answer to a request, and the seconds that it took; status 0: the connection was lost."""
 
     status: int
     texts: list[str] | None
@@ -58,7 +58,7 @@ class Answer(NamedTuple):
 
 
 def made(lines: Sequence[str], number: int, languages: Sequence[str] | None) -> list[Request]:
-    """Requests, always the same ones; with languages by LibreTranslate's interface."""
+    """Make random requests, the same ones in every run; with languages, for LibreTranslate's interface."""
     random = Random(1)
     found = []
     bad = [json.dumps(each).encode() for each in BAD_OF_LIBRETRANSLATE] if languages else BAD
@@ -90,7 +90,7 @@ def ask(connection: http.client.HTTPConnection, request: Request) -> Answer:
 
 
 def memory(pid: int) -> int:
-    """MB of a process in memory."""
+    """Return the resident memory of a process in MB."""
     status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     return int(status.split("VmRSS:")[1].split()[0]) // 1024
 
@@ -98,7 +98,7 @@ def memory(pid: int) -> int:
 def asked_by(
     clients: int, address: str, requests: Sequence[Request], pid: int | None = None
 ) -> tuple[list[Answer], float, list[int]]:
-    """The answers in the order of the requests, the seconds until all were there, and the server's memory meanwhile."""
+    """Send all requests; return the answers in order, the seconds until the last one, the server's memory in MB."""
     sizes: list[int] = []
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(len(requests)):

@@ -1,4 +1,4 @@
-"""Make the picture of the page: a text typed, a word pointed at. Needs a running ``resmlp-mt serve`` and a chromium.
+"""Take a picture of the page with a text and a word pointed at. Needs a running ``resmlp-mt serve`` and a chromium.
 
 pip install playwright
 python examples/serving/picture.py http://127.0.0.1:8000 --out page.png

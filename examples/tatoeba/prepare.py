@@ -16,7 +16,7 @@ with told_in_one_line():  # the imports take a second
     from resmlp_mt.data.subwords import Subwords
     from resmlp_mt.text.words import Words
 
-SHA256 = {  # of the split that README.md tells of
+SHA256 = {  # of the split that README.md describes
     "train.en.gz": "787506e5b9a563e884f7a3289171fa0a453c2c3527d4c743894c5c9aea775f78",
     "train.de.gz": "f1a4e13813fe380cad35388dec05b0ba7d67027a003e498a0789e758badaf06e",
     "valid.en.gz": "0ac751f219004822f832ae7018e4f8f87ab368555185d6b49b152b93ae4d3985",
@@ -26,7 +26,7 @@ SHA256 = {  # of the split that README.md tells of
 }
 LANGS = ("en", "de")
 SETS = ("train", "valid", "test")
-# As Multi30k: cased, compounds whole, quotes and dashes as they are, as many subwords.
+# As for Multi30k: letter case, compounds, quotes and dashes are kept; the same number of subwords.
 RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
 
 

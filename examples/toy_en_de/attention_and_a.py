@@ -2,10 +2,10 @@
 
 python examples/toy_en_de/attention_and_a.py --data DATA_BIN --transformer CHECKPOINT --resmlp CHECKPOINT --out FILE.png
 
-The picture of README: five epochs each on the demo's data (25 November 2026), --seed 1, width 128, MLP 256, 2+2 layers,
---share-all-embeddings --dropout 0.1 --label-smoothing 0.1 --max-tokens 2048 --clip-norm 1.0, 300 updates of warm-up.
-resmlp_transformer_tiny has Adagrad, rate 0.1, fixed; the Transformer, with one head in the encoder, Adam, 1e-3,
-inverse_sqrt. Their perplexities on valid are 1.63 and 1.65.
+For the picture of README, each was trained for five epochs on the demo's data (25 November 2026): --seed 1, width 128,
+MLP 256, 2+2 layers, --share-all-embeddings --dropout 0.1 --label-smoothing 0.1 --max-tokens 2048 --clip-norm 1.0, 300
+updates of warm-up. resmlp_transformer_tiny had Adagrad with the fixed rate 0.1. The Transformer, with one head in the
+encoder, had Adam, 1e-3, inverse_sqrt. Their perplexities on valid are 1.63 and 1.65.
 """
 
 import argparse
@@ -24,18 +24,18 @@ SENTENCES = (75, 342)  # of the test set
 
 
 def attention(model: torch.nn.Module, tokens: Tensor) -> Tensor:
-    """Weights of the first layer's self-attention, T x T."""
+    """Return the weights of the first layer's self-attention, T x T."""
     x = model.encoder.forward_embedding(tokens[None])[0].transpose(0, 1)
     return model.encoder.layers[0].self_attn(x, x, x, need_weights=True)[1][0]
 
 
 def mixing(model: torch.nn.Module, tokens: Tensor) -> Tensor:
-    """The used part of the first layer's A, T x T: the tokens only say how long the sentence is."""
+    """Return the used part of the first layer's A, T x T. Only the number of tokens matters."""
     return model.encoder.layers[0].mixing.mixing.rows(0, len(tokens))
 
 
 def show(axis: pyplot.Axes, weights: Tensor, words: list[str], colors: str) -> None:
-    """One matrix, a row for each position that reads."""
+    """Draw one matrix, with a row for each position that reads."""
     most = weights.abs().max().item()
     axis.imshow(weights, cmap=colors, vmin=-most if colors == "RdBu" else 0, vmax=most)
     axis.set_xticks(range(len(words)), words, rotation=90, fontsize=9)

@@ -1,4 +1,4 @@
-"""One meaning, two languages: noun phrases and clauses that can say themselves in English and in German."""
+"""Noun phrases and clauses that can be written in English and in German, with the same meaning."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ PERSONS = ("1", "3", "plural")
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """Determiner, number, adjective and noun; with an ``owner`` ("the teacher's dog") or a relative clause."""
+    """Determiner, number, adjective and noun; perhaps with an ``owner`` ("the teacher's dog") or a relative clause."""
 
     noun: Noun
     determiner: str = "the"
@@ -39,7 +39,7 @@ class NounPhrase:
 
     @property
     def person(self) -> str:
-        """What a verb agrees with."""
+        """The person that a verb agrees with."""
         return "plural" if self.plural else "3"
 
     @property
@@ -53,7 +53,7 @@ class NounPhrase:
         return self.determiner in ("a", "bare") and not self.number
 
     def english(self) -> str:
-        """The English words."""
+        """Return the phrase in English."""
         if self.owner:
             words = [self.owner.english() + "'s"]
         else:
@@ -70,7 +70,7 @@ class NounPhrase:
         return text
 
     def german(self, case: str = "nom", negated: bool = False) -> str:
-        """The German words in that case (``nom``, ``acc``, ``dat`` or ``gen``), with *kein* where ``negated``."""
+        """Return the phrase in German, in a case (``nom``, ``acc``, ``dat`` or ``gen``), with *kein* if ``negated``."""
         determiner = DETERMINERS["no" if negated and self.indefinite else self.determiner]
         words = [declined(determiner.de, determiner.endings, case, self.gender) if determiner.name != "bare" else ""]
         if self.number:
@@ -87,7 +87,7 @@ class NounPhrase:
         return text
 
     def german_noun(self, case: str) -> str:
-        """The noun itself in that case."""
+        """Return the noun alone in a case."""
         if self.plural:
             return self.noun.de_plural + ("n" if case == "dat" and self.noun.de_plural[-1] not in "ns" else "")
         if case == "gen":
@@ -95,7 +95,7 @@ class NounPhrase:
         return (case != "nom" and self.noun.de_oblique) or self.noun.de
 
     def relations(self) -> Iterator[tuple[str, str]]:
-        """The (adjective, noun) and (verb, noun) pairs inside the phrase, in English."""
+        """Yield the (adjective, noun) and (verb, noun) pairs inside the phrase, in English."""
         if self.adjective:
             yield self.adjective.en, self.noun.en
         if self.owner:
@@ -109,13 +109,13 @@ Nominal = NounPhrase | Pronoun
 
 
 def declined(stem: str, kind: str, case: str, gender: str) -> str:
-    """The stem with its ending (of the definite article, the whole word)."""
+    """Return the stem with its ending (for the definite article, the ending is the whole word)."""
     ending: str = getattr(ENDINGS[kind, case], gender)
     return stem + ending
 
 
 def relative_pronoun(antecedent: NounPhrase) -> Pronoun:
-    """Who, whom or that; der, die, das and so on, agreeing with the antecedent."""
+    """Return the relative pronoun that agrees with the antecedent: who, whom or that; der, die, das and so on."""
     forms = {case: declined("", "relative", case, antecedent.gender) for case in ("nom", "acc", "dat")}
     human = "person" in antecedent.noun.classes.split(",")
     subject, other = ("who", "whom") if human else ("that", "that")
@@ -123,7 +123,7 @@ def relative_pronoun(antecedent: NounPhrase) -> Pronoun:
 
 
 def pronoun_for(phrase: NounPhrase) -> Pronoun | None:
-    """The personal pronoun that takes the phrase up again, or none where German speakers themselves hesitate."""
+    """Return the personal pronoun that refers to the phrase, or None where German speakers themselves hesitate."""
     if phrase.plural:
         return PRONOUNS["they"]
     german = PRONOUNS[{"m": "he", "f": "she", "n": "it"}[phrase.gender]]
@@ -133,21 +133,21 @@ def pronoun_for(phrase: NounPhrase) -> Pronoun | None:
 
 
 def english_nominal(nominal: Nominal, case: str = "nom") -> str:
-    """A noun phrase or pronoun as subject (``nom``) or object."""
+    """Return a noun phrase or pronoun in English, as subject (``nom``) or object."""
     if isinstance(nominal, Pronoun):
         return nominal.en if case == "nom" else nominal.en_object
     return nominal.english()
 
 
 def german_nominal(nominal: Nominal, case: str, negated: bool = False) -> str:
-    """A noun phrase or pronoun in that case."""
+    """Return a noun phrase or pronoun in German, in a case."""
     if isinstance(nominal, Pronoun):
         return str(getattr(nominal, case))
     return nominal.german(case, negated)
 
 
 def german_prepositional(preposition: str, nominal: Nominal, case: str) -> str:
-    """Preposition and object, contracted where German does: im, zur, ins."""
+    """Return preposition and object in German, contracted where this is usual: im, zur, ins."""
     text = f"{preposition} {german_nominal(nominal, case)}"
     start = " ".join(text.split(" ")[:2])
     definite = isinstance(nominal, NounPhrase) and nominal.determiner == "the"
@@ -156,7 +156,7 @@ def german_prepositional(preposition: str, nominal: Nominal, case: str) -> str:
 
 @dataclass(frozen=True)
 class Phrase:
-    """Words that stay as they are in both languages; ``nouns`` are the noun phrases in them."""
+    """Fixed words in both languages; ``nouns`` are the noun phrases in them."""
 
     en: str
     de: str
@@ -165,11 +165,11 @@ class Phrase:
 
 @dataclass(frozen=True)
 class Clause:
-    """A verb and everything that it ties together.
+    """A verb and all parts of its clause.
 
-    ``goal`` is what stands nearest to the end of the German clause: a direction, a place that the verb needs, a
-    predicate; ``quality`` is the adjective of a predicate. ``tense`` is ``present``, ``progressive``, ``past`` or
-    ``perfect``, and goes unused with a modal.
+    ``goal`` is the part nearest to the end of the German clause: a direction, a place that the verb needs, or a
+    predicate. ``quality`` is the adjective of a predicate. ``tense`` is ``present``, ``progressive``, ``past`` or
+    ``perfect``; it is not used with a modal.
     """
 
     verb: Verb
@@ -186,11 +186,11 @@ class Clause:
     place: Phrase | None = None
 
     def english(self, front: str = "", question: bool = False, form: str = "clause") -> str:
-        """The clause in English.
+        """Return the clause in English.
 
         Args:
             front: the part to begin with: subject (nothing else), time, place, direct
-            question: subject and auxiliary change places
+            question: whether subject and auxiliary change places
             form: ``clause``, ``shared`` (subject and auxiliary were said before: "... and eats it") or ``base`` (an
                 infinitive or a request)
         """
@@ -218,12 +218,12 @@ class Clause:
         return " ".join([self.front_english(front), *words])
 
     def front_english(self, front: str) -> str:
-        """What the clause begins with."""
+        """Return the part that is moved to the front, in English."""
         part = getattr(self, front) if front not in ("", "subject") else None
         return part.en if isinstance(part, Phrase) else english_nominal(part, "acc") if part else ""
 
     def english_verb(self, support: bool) -> tuple[str, str, str]:
-        """Auxiliary, main verb and what follows it, with *do* where ``support`` is needed and nothing else gives it."""
+        """Return auxiliary, main verb and what follows it; with ``support`` there is an auxiliary, *do* by default."""
         person, verb, modal = self.subject.person, self.verb, self.modal
         third = person == "3"
         if modal and modal.auxiliary:
@@ -247,12 +247,12 @@ class Clause:
         return "", verb.en_s if third else verb.en, ""
 
     def german(self, order: str = "second", front: str = "") -> str:
-        """The clause in German.
+        """Return the clause in German.
 
         Args:
             order: where the finite verb goes: ``second``, ``first``, ``final`` (subordinate clauses), ``shared``
                 (the subject and its auxiliary were said before) or ``zu`` (an infinitive clause)
-            front: the part to begin with: subject, time, place, direct; the subject if not told
+            front: the part to begin with: subject, time, place, direct; by default, the subject
         """
         finite, tail = self.german_verb()
         prefix = "" if tail else self.verb.prefix  # the participle and the infinitive have it already
@@ -272,7 +272,7 @@ class Clause:
         return " ".join(filter(None, [begin, finite, *middle, tail, prefix]))
 
     def german_parts(self) -> dict[str, str]:
-        """The parts around the verb in their order, so far as the clause has them."""
+        """Return the parts around the verb in German order; parts that the clause lacks are empty."""
         case, preposition = self.verb.case, self.verb.preposition
         without = isinstance(self.direct, NounPhrase) and self.direct.indefinite and not preposition
         direct = german_nominal(self.direct, case, self.negated) if self.direct and not preposition else ""
@@ -295,7 +295,7 @@ class Clause:
         return parts
 
     def german_verb(self) -> tuple[str, str]:
-        """The finite verb without its prefix, and the participle or infinitive that ends the clause."""
+        """Return the finite verb without its prefix, and the participle or infinitive that ends the clause."""
         verb, index = self.verb, PERSONS.index(self.subject.person)
         if self.modal and self.modal.de_1:
             return (self.modal.de_1, self.modal.de_3, self.modal.de_plural)[index], verb.prefix + verb.de
@@ -308,7 +308,7 @@ class Clause:
         return GERMAN_AUXILIARIES.get(verb.de, regular)[index], ""
 
     def relations(self) -> Iterator[tuple[str, str]]:
-        """The (verb, noun) and (adjective, noun) pairs that the clause ties together, in English."""
+        """Yield the (verb, noun) and (adjective, noun) pairs that the clause connects, in English."""
         nominals: list[Nominal | None] = [self.subject, self.direct, self.indirect]
         nominals += [phrase for part in (self.goal, self.place) if part for phrase in part.nouns]
         for phrase in nominals:
@@ -320,7 +320,7 @@ class Clause:
 
 
 def tidy(text: str, mark: str) -> str:
-    """A sentence as it is written: spaces, commas, capital letter and end mark."""
+    """Format a sentence: spaces, commas, capital letter and end mark."""
     text = re.sub(r"\s+", " ", text).strip().replace(" ,", ",").replace(",,", ",").removesuffix(",")
     text = text.replace("can not ", "cannot ")
     return text[0].upper() + text[1:] + mark

@@ -1,4 +1,4 @@
-"""The words of the toy corpus: the tables of ``lexicon/`` as typed rows, and the few ways of looking them up."""
+"""The words of the toy corpus: the tables of ``lexicon/`` as typed rows, and functions to look them up."""
 
 import csv
 import functools
@@ -25,7 +25,7 @@ class Noun:
     at_en: str
     at_de: str
     to_de: str
-    classes: str  # what the noun is, for verbs and adjectives to choose from
+    classes: str  # what the noun is; verbs and adjectives choose nouns by it
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Verb:
     de: str  # infinitive without the prefix
     de_1: str  # empty: regular
     de_3: str
-    de_past: str  # empty: the perfect tells the past
+    de_past: str  # empty: the perfect expresses the past
     de_pp: str
     aux: str
     object: str
@@ -58,7 +58,7 @@ class Verb:
 
     @property
     def preposition(self) -> str:
-        """The German preposition of the object, or nothing."""
+        """The German preposition of the object, or an empty string."""
         first = self.object.partition(" ")[0]
         return first if first in ("auf", "an", "mit", "von") else ""
 
@@ -70,7 +70,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Adjective:
-    """An adjective; ``de_stem`` is what endings attach to where it is not ``de``; no ``de_more``: not compared."""
+    """An adjective; ``de_stem``: what endings attach to, if not ``de``; without ``de_more`` it has no comparative."""
 
     en: str
     en_more: str
@@ -82,7 +82,7 @@ class Adjective:
 
 @dataclass(frozen=True)
 class Determiner:
-    """An article or a word in its place; ``endings`` are its own, ``adjective`` those of an adjective after it."""
+    """An article or similar word; ``endings``: the kind of its endings, ``adjective``: of an adjective after it."""
 
     name: str
     en: str
@@ -123,7 +123,7 @@ class Modal:
 
 @dataclass(frozen=True)
 class Time:
-    """A pattern of a time expression and the times (``habit``, ``now``, ``past``, ``future``) that it can tell."""
+    """A pattern of a time expression and the times (``habit``, ``now``, ``past``, ``future``) that it can express."""
 
     en: str
     de: str
@@ -141,7 +141,7 @@ class Conjunction:
 
 @dataclass(frozen=True)
 class Number:
-    """A numeral; ``de_joined`` is its form before *und* in a greater one."""
+    """A numeral; ``de_joined`` is its form before *und* in a larger numeral."""
 
     value: str
     en: str
@@ -163,7 +163,7 @@ class Endings:
 
 @dataclass(frozen=True)
 class Words:
-    """A word or a pattern and its German."""
+    """A word or a pattern, and its German translation."""
 
     en: str
     de: str
@@ -171,7 +171,7 @@ class Words:
 
 @dataclass(frozen=True)
 class Contraction:
-    """A preposition with an article, and what they become."""
+    """A preposition with an article, and their contracted form."""
 
     full: str
     short: str
@@ -225,24 +225,24 @@ def verbs_with(*objects: str) -> tuple[Verb, ...]:
 
 @functools.cache
 def noun(en: str) -> Noun:
-    """The noun of that English name."""
+    """Return the noun with this English form."""
     return next(noun for noun in NOUNS if noun.en == en)
 
 
 @functools.cache
 def verb(de: str) -> Verb:
-    """The verb of that German infinitive."""
+    """Return the verb with this German infinitive."""
     return next(verb for verb in VERBS if verb.prefix + verb.de == de)
 
 
 @functools.cache
 def adjective(en: str) -> Adjective:
-    """The adjective of that English name."""
+    """Return the adjective with this English form."""
     return next(adjective for adjective in ADJECTIVES if adjective.en == en)
 
 
 def number(value: int) -> Words:
-    """A number from 1 to 99: twenty-three, dreiundzwanzig."""
+    """Return a number from 1 to 99 in words: twenty-three, dreiundzwanzig."""
     if value in NUMBERS:
         return Words(NUMBERS[value].en, NUMBERS[value].de)
     tens, unit = NUMBERS[value - value % 10], NUMBERS[value % 10]

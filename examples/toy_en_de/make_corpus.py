@@ -31,13 +31,13 @@ Forms = dict[str, frozenset[str]]
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a sentence in lower case, without punctuation and possessive 's."""
+    """Return the words of a sentence in lower case, without punctuation and possessive 's."""
     return re.findall(r"[a-zäöüß]+(?:-[a-zäöüß]+)*", re.sub("'s\\b", "", sentence.lower()))
 
 
 @functools.cache
 def forms() -> tuple[Forms, Forms]:
-    """Every form of each verb and adjective, and of each noun, by its English dictionary form."""
+    """Return two tables from English dictionary forms to all forms: of verbs and adjectives, and of nouns."""
     heads: dict[str, frozenset[str]] = {}
     for verb in VERBS:
         if verb.object not in ("is", "weather", "zu", "dass", "ob") and verb.en != "have":  # have is in every perfect
@@ -121,7 +121,7 @@ def corpus(sizes: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
 
 
 def drawn(sampler: Sampler, split: str) -> Sentence:
-    """A sentence that may stand in the split: without held-out pairs in training, made with one elsewhere."""
+    """Draw a sentence for the split: without held-out pairs for training, with at least one for the others."""
     while True:
         kind = sampler.weighted(KINDS)
         for _ in range(ATTEMPTS):  # the same kind again, so that every split has its share of every kind
@@ -136,7 +136,7 @@ def write(folder: Path, made: dict[str, list[Sentence]], overwrite: bool = False
     """Write the splits and the table of held-out pairs.
 
     Raises:
-        UserError: a file has other contents, which may not be written over, or cannot be written
+        UserError: a file has other contents and ``overwrite`` is false, or it cannot be written
     """
     texts = {
         folder / f"{split}.{language}": "".join(f"{getattr(sentence, language)}\n" for sentence in sentences)
@@ -158,11 +158,11 @@ def write(folder: Path, made: dict[str, list[Sentence]], overwrite: bool = False
 def check_unseen(folder: Path) -> list[str]:
     """Prove from the written files that the test (and the validation) sentences are unseen combinations.
 
-    It asks nothing of the grammar: it reads the six text files and ``held_out.tsv``, whose lines hold the English forms
-    of the two words of a held-out pair.
+    It does not use the grammar: it reads the six text files and ``held_out.tsv``, whose lines hold the English forms of
+    the two words of a held-out pair.
 
     Returns:
-        lines that tell what was found
+        the lines of a report
 
     Raises:
         UserError: a sentence breaks the promise; with its file and line
@@ -201,7 +201,7 @@ def check_unseen(folder: Path) -> list[str]:
 
 
 def held_out_forms(path: Path) -> dict[Pair, str]:
-    """The held-out pairs by every combination of their English forms."""
+    """Read the held-out pairs, by every combination of their English forms."""
     pairs: dict[Pair, str] = {}
     for number, line in enumerate(read_lines(path), start=1):
         cells = line.split("\t")
@@ -213,12 +213,12 @@ def held_out_forms(path: Path) -> dict[Pair, str]:
 
 
 def first_pair(english: str, pairs: dict[Pair, str]) -> str:
-    """The name of a held-out pair both of whose words are in the sentence, or nothing."""
+    """Return the name of a held-out pair whose two words are both in the sentence, or an empty string."""
     return next((pairs[pair] for pair in itertools.permutations(words_of(english), 2) if pair in pairs), "")
 
 
 def size(text: str) -> int:
-    """A number of sentences, for argparse."""
+    """Read a number of sentences, for argparse."""
     if not text.isascii() or not text.isdecimal():
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of sentences: give 0 or more")
     return int(text)

@@ -45,7 +45,7 @@ ACTIONS = ("", *TRANSITIVE, *PREPOSITIONAL, "dat acc", "acc on", "to", "at")
 POSSESSIVES = ("my", "my", "your", "your", "our", "our", "his", "her", "their")
 SPEAKERS = ("I", "you", "he", "she", "we", "they")
 TIMES_OF_TENSE = {"present": "habit", "progressive": "now", "past": "past", "perfect": ""}
-# What there is in which places
+# Things that exist, and in which places
 EXISTING = (
     ("furniture", "room"),
     ("building", "town"),
@@ -53,9 +53,9 @@ EXISTING = (
     ("animal", "outside"),
     ("device", "room"),
 )
-# Who has how many years, what costs how many euros: at least, at most
+# Ages in years and prices in euros: classes of nouns, least, most
 AMOUNTS = (("adult", 21, 99), ("minor,pet", 2, 19), ("food,drink", 2, 12), ("thing,device,clothes,furniture", 5, 99))
-# How often each way of saying "which one" is used for an object, for a subject and where only a definite one will do
+# Weights of the determiners: for an object, for a subject, where only definite ones fit, and in negated clauses
 OBJECT = {"the": 9, "a": 10, "my": 4, "this": 2, "number": 3, "many": 1, "some": 1, "owner": 2}
 SUBJECT = {"the": 12, "my": 4, "this": 2, "a": 1, "number": 1, "every": 1, "many": 1, "some": 1, "owner": 1}
 DEFINITE = {"the": 12, "my": 4, "this": 2, "owner": 2}
@@ -63,7 +63,7 @@ NEGATED = {"the": 6, "a": 10, "my": 3, "this": 1}
 
 
 class Sentence(NamedTuple):
-    """A sentence in both languages and the (verb or adjective, noun) pairs that its meaning ties together."""
+    """A sentence in both languages and the (verb or adjective, noun) pairs that its meaning connects."""
 
     en: str
     de: str
@@ -80,19 +80,19 @@ class Sampler:
     generator: random.Random
 
     def chance(self, probability: float) -> bool:
-        """True that often."""
+        """Return True with this probability."""
         return self.generator.random() < probability
 
     def pick(self, items: Sequence[Item]) -> Item:
-        """One of the items, all equally likely."""
+        """Return one of the items, all equally likely."""
         return items[int(self.generator.random() * len(items))]
 
     def weighted(self, weights: dict[Item, int]) -> Item:
-        """One of the keys, as likely as its weight tells."""
+        """Return one of the keys, with a probability in proportion to its weight."""
         return self.pick([item for item, weight in weights.items() for _ in range(weight)])
 
     def sentence(self, kind: str) -> Sentence:
-        """A sentence of that kind."""
+        """Return a sentence of this kind."""
         made: Sentence = getattr(self, kind)()
         return made
 
@@ -103,7 +103,7 @@ class Sampler:
         return self.phrase_of(self.pick(nouns_of(classes)), weights, plain)
 
     def phrase_of(self, noun: Noun, weights: dict[str, int], plain: bool = False) -> NounPhrase:
-        """A noun phrase about that noun."""
+        """A noun phrase about this noun."""
         choice = self.weighted(weights)
         kin = overlap(noun.classes, "kin")
         if kin and (choice != "the" or self.chance(0.7)):
@@ -130,18 +130,18 @@ class Sampler:
         return NounPhrase(noun, determiner, plural, count, fitting, owner)
 
     def owner(self) -> NounPhrase:
-        """Somebody who owns something: the teacher, my brother."""
+        """A person who owns something: the teacher, my brother."""
         noun = self.pick(nouns_of("person"))
         return NounPhrase(noun, self.pick(("my", "our", "your")) if overlap(noun.classes, "kin") else "the")
 
     def subject_for(self, action: Verb) -> Nominal:
-        """Somebody or something that can do this."""
+        """A person or thing that can do this."""
         if not overlap(action.subjects, "person"):
             return self.noun_phrase(action.subjects, DEFINITE)
         return PRONOUNS[self.pick(SPEAKERS)] if self.chance(0.3) else self.noun_phrase(action.subjects, SUBJECT)
 
     def object_for(self, action: Verb, weights: dict[str, int], subject: Nominal) -> Nominal:
-        """Somebody or something that this can be done to."""
+        """A person or thing that this can be done to."""
         if overlap(action.objects, "person") and self.chance(0.3):
             pronoun = PRONOUNS[self.pick(SPEAKERS)]
             said = {pronoun.en, subject.en} if isinstance(subject, Pronoun) else set()
@@ -177,7 +177,7 @@ class Sampler:
         return Phrase(pattern.en.format(**english), pattern.de.format(**german))
 
     def place(self, classes: str = "place", relation: str = "at") -> Phrase:
-        """Where (``at``) or where to (``to``)."""
+        """A place (``at``) or a direction (``to``)."""
         phrase = self.noun_phrase(
             classes, {"the": 9, "this": 1, "my": 1} if classes != "town" else {"the": 1}, plain=True
         )
@@ -191,7 +191,7 @@ class Sampler:
         return Phrase(f"to {phrase.english()}", german_prepositional(noun.to_de, phrase, case), (phrase,))
 
     def beside(self, case: str = "dat", on: bool = False) -> Phrase:
-        """On, under, behind ... something; German tells where (``dat``) from where to (``acc``)."""
+        """A place on, under, behind ... furniture; German has ``dat`` for a place, ``acc`` for a direction."""
         relation = RELATIONS[0] if on else self.pick(RELATIONS)
         phrase = replace(self.noun_phrase("furniture", {"the": 1}), plural=False)
         return Phrase(f"{relation.en} {phrase.english()}", german_prepositional(relation.de, phrase, case), (phrase,))
@@ -260,21 +260,21 @@ class Sampler:
         return self.pick(choices or [("present", None)])
 
     def sentence_of(self, english: str, german: str, *clauses: Clause, mark: str = ".") -> Sentence:
-        """The sentence that these clauses became."""
+        """Return the sentence that was made from these clauses."""
         relations = frozenset(pair for clause in clauses for pair in clause.relations())
         return Sentence(tidy(english, mark), tidy(german, mark), relations)
 
     # Kinds of sentences
 
     def statement(self) -> Sentence:
-        """Today the old man is buying a book."""
+        """Return a sentence such as "Today the old man is buying a book"."""
         clause = self.clause()
         fronts = [name for name in ("time", "place") if getattr(clause, name)]
         front = self.pick(fronts) if fronts and self.chance(0.5) else ""
         return self.sentence_of(clause.english(front), clause.german(front=front), clause)
 
     def topic(self) -> Sentence:
-        """This letter I wrote yesterday."""
+        """Return a sentence such as "This letter I wrote yesterday"."""
         clause = self.clause(
             [action for action in verbs_with("acc") if not overlap(action.objects, "person")],
             subject=PRONOUNS[self.pick(SPEAKERS)],
@@ -285,17 +285,17 @@ class Sampler:
         return self.sentence_of(clause.english("direct"), clause.german(front="direct"), clause)
 
     def question(self) -> Sentence:
-        """Did the boy find the key?"""
+        """Return a sentence such as "Did the boy find the key?"."""
         clause = self.clause()
         return self.sentence_of(clause.english(question=True), clause.german("first"), clause, mark="?")
 
     def open_question(self) -> Sentence:
-        """What did the boy find?"""
+        """Return a sentence such as "What did the boy find?"."""
         clause, front = self.wondered()
         return self.sentence_of(clause.english(front, question=True), clause.german(front=front), clause, mark="?")
 
     def wondered(self) -> tuple[Clause, str]:
-        """A clause with a question word, and the part of it that the question word is."""
+        """Return a clause with a question word, and the name of the part that the question word is."""
         asked = self.pick(("who", "what", "whom", "which", "how many", "when", "where", "why"))
         if asked == "who":
             action = self.pick([action for action in verbs_with(*ACTIONS) if overlap(action.subjects, "person")])
@@ -325,7 +325,7 @@ class Sampler:
         return replace(clause, direct=PRONOUNS["who" if person else "what"]), "direct"
 
     def subordinate(self) -> Sentence:
-        """The man stays at home because it is raining, or the other way round."""
+        """Return a sentence such as "The man stays at home because it is raining"; either clause can come first."""
         conjunction = self.pick(CONJUNCTIONS)
         when = self.pick(conjunction.times.split(","))
         first = "now" not in conjunction.times and self.chance(0.5)
@@ -344,12 +344,12 @@ class Sampler:
         return self.sentence_of(f"{main.english()} {english}", f"{main.german()}, {german}", main, clause)
 
     def again(self, subject: Nominal) -> Nominal | None:
-        """A pronoun for the subject of the clause before, where there is one and nothing new is said instead."""
+        """Return a pronoun for the subject of the clause before, or None: then the next clause gets a new subject."""
         pronoun = subject if isinstance(subject, Pronoun) else pronoun_for(subject)
         return pronoun if pronoun and pronoun.en != "it" and self.chance(0.6) else None
 
     def weather(self, when: str = "") -> Clause:
-        """It is raining."""
+        """Return a clause such as "it is raining"."""
         if self.chance(0.5):
             quality = adjective(self.pick(("cold", "warm", "hot")))
             goal = Phrase(quality.en, quality.de)
@@ -358,14 +358,14 @@ class Sampler:
         return Clause(self.pick(verbs_with("weather")), tense=tense)
 
     def weather_report(self) -> Sentence:
-        """Yesterday it rained."""
+        """Return a sentence such as "Yesterday it rained"."""
         when = self.pick(("now", "past"))
         clause = replace(self.weather(when), time=self.time(when))
         front = self.pick(("time", ""))
         return self.sentence_of(clause.english(front), clause.german(front=front), clause)
 
     def report(self) -> Sentence:
-        """The teacher says that the boy is reading the book."""
+        """Return a sentence such as "The teacher says that the boy is reading the book"."""
         action = self.pick(verbs_with("dass"))
         main = replace(self.reporting(action), negated=False)
         clause = self.clause(timed=self.chance(0.5), subject=self.again(main.subject))
@@ -373,7 +373,7 @@ class Sampler:
         return self.sentence_of(f"{main.english()} that {clause.english()}", german, main, clause)
 
     def reported_question(self) -> Sentence:
-        """The teacher asks when the train is arriving."""
+        """Return a sentence such as "The teacher asks when the train is arriving"."""
         main = self.reporting(self.pick((verb("fragen"), verb("wissen"))))
         main = replace(main, negated=main.verb.en == "know")
         if self.chance(0.4):
@@ -385,13 +385,13 @@ class Sampler:
         return self.sentence_of(f"{main.english()} {english}", f"{main.german()}, {german}", main, clause)
 
     def reporting(self, action: Verb) -> Clause:
-        """The main clause of reported speech: my mother knows."""
+        """Return the main clause of reported speech, such as "my mother knows"."""
         subject = self.subject_for(action)
         tense = "present" if action.de == "wissen" else self.pick(("present", "present", "past"))
         return Clause(action, subject, tense)
 
     def intention(self) -> Sentence:
-        """The boy tries to open the door."""
+        """Return a sentence such as "The boy tries to open the door"."""
         controlling = self.pick(verbs_with("zu"))
         subject = self.subject_for(controlling)
         main = Clause(controlling, subject, self.pick(("present", "past", "perfect")))
@@ -401,7 +401,7 @@ class Sampler:
         )
 
     def purpose(self) -> Sentence:
-        """My sister is going to the market to buy apples."""
+        """Return a sentence such as "My sister is going to the market to buy apples"."""
         main = self.clause(verbs_with("to"), negated=False)
         task = self.task(main.subject)
         return self.sentence_of(
@@ -409,7 +409,7 @@ class Sampler:
         )
 
     def task(self, subject: Nominal) -> Clause:
-        """Something that one can set out to do."""
+        """Return a clause about something that a person can plan to do."""
         actions = [
             action
             for action in verbs_with("", *TRANSITIVE, "dat acc", "acc on")
@@ -419,7 +419,7 @@ class Sampler:
         return replace(clause, modal=None, adverb=None, place=None)
 
     def request(self) -> Sentence:
-        """Please open the window."""
+        """Return a sentence such as "Please open the window"."""
         actions = [action for action in verbs_with(*TRANSITIVE, "dat acc", "acc on") if action.en_ing]
         clause = self.clause(
             [action for action in actions if overlap(action.subjects, "person")],
@@ -429,7 +429,7 @@ class Sampler:
         return self.sentence_of(f"please {clause.english(form='base')}", f"bitte {clause.german('first')}", clause)
 
     def relative(self) -> Sentence:
-        """The man who lives in the city is helping the woman; the book that you have bought is old."""
+        """Return "The man who lives in the city is helping us", "The book that you have bought is old" or similar."""
         antecedent = self.related(self.noun_phrase("person,thing,device,clothes,private,pet", {"the": 1}))
         if self.chance(0.5):
             clause = self.clause(
@@ -441,7 +441,7 @@ class Sampler:
         return self.sentence_of(clause.english(), clause.german(), clause)
 
     def related_object(self) -> Sentence:
-        """We know the man who sold the car."""
+        """Return a sentence such as "We know the man who sold the car"."""
         actions = verbs_with(*TRANSITIVE, *PREPOSITIONAL)
         action = self.pick([action for action in actions if not action.prefix and overlap(action.subjects, "person")])
         subject = self.subject_for(action)
@@ -450,7 +450,7 @@ class Sampler:
         return self.sentence_of(clause.english(), clause.german(), clause)
 
     def related(self, phrase: NounPhrase) -> NounPhrase:
-        """The noun phrase with a relative clause."""
+        """Return the noun phrase with a relative clause."""
         pronoun, classes = relative_pronoun(phrase), phrase.noun.classes
         done = [
             action
@@ -467,7 +467,7 @@ class Sampler:
         return replace(phrase, relative=clause, relative_gap="direct")
 
     def description(self) -> Sentence:
-        """The new car was not expensive; is your sister older than the teacher?"""
+        """Return "The new car was not expensive", "Is your sister older than the teacher?" or similar."""
         classes = "person,animal,thing,device,clothes,furniture,vehicle,private,building,town,room,text,tale,food"
         clause = self.predicate(self.noun_phrase(classes, DEFINITE, plain=True))
         if self.chance(0.25):
@@ -475,7 +475,7 @@ class Sampler:
         return self.sentence_of(clause.english(), clause.german(), clause)
 
     def predicate(self, subject: NounPhrase) -> Clause:
-        """The subject is old, older than another, as old as another, or that many years old."""
+        """Return a clause: the subject is old, older than another, or as old as another."""
         choices = [item for item in adjectives_for(subject.noun) if item != subject.adjective]
         quality = self.pick(choices)
         tense = self.pick(("present", "present", "past"))
@@ -501,7 +501,7 @@ class Sampler:
         return Clause(verb("sein"), subject, tense, negated=negated, goal=goal, quality=quality)
 
     def amount(self) -> Sentence:
-        """My uncle is fifty-two years old; the red coat costs ninety euros."""
+        """Return "My uncle is fifty-two years old", "The red coat costs ninety euros" or similar."""
         classes, least, most = self.pick(AMOUNTS)
         count = number(least + int(self.generator.random() * (most - least + 1)))
         subject: Nominal = self.noun_phrase(classes, DEFINITE)
@@ -518,7 +518,7 @@ class Sampler:
         return self.sentence_of(clause.english(), clause.german(), clause)
 
     def location(self) -> Sentence:
-        """The keys are under the newspaper; where is the dog?"""
+        """Return "The keys are under the table", "Is the dog in the kitchen?" or similar."""
         subject = self.noun_phrase("thing,device,clothes,pet", DEFINITE)
         goal = self.beside() if self.chance(0.7) else self.place("room,outside")
         clause = Clause(verb("sein"), subject, self.pick(("present", "past")), negated=self.chance(0.2), goal=goal)
@@ -527,7 +527,7 @@ class Sampler:
         return self.sentence_of(clause.english(), clause.german(), clause)
 
     def existence(self) -> Sentence:
-        """There is an old church in the village."""
+        """Return a sentence such as "There is an old church in the village"."""
         things, places = self.pick(EXISTING)
         place = self.place(places)
         noun = self.pick(nouns_of(things))
@@ -538,14 +538,14 @@ class Sampler:
         return made._replace(relations=frozenset(phrase.relations()))
 
     def time_of_day(self) -> Sentence:
-        """It is half past seven."""
+        """Return a sentence such as "It is half past seven"."""
         clock, question = self.clock(), self.chance(0.3)
         clause = Clause(verb("sein"), goal=Phrase(clock.en, clock.de))
         german = clause.german("first" if question else "second")
         return self.sentence_of(clause.english(question=question), german, clause, mark="?" if question else ".")
 
     def taking_up(self) -> Sentence:
-        """The girl washes an apple and eats it."""
+        """Return a sentence such as "The girl washes an apple and eats it"."""
         first = self.pick([action for action in verbs_with("acc") if overlap(action.flags, "first")])
         phrase = self.noun_phrase(first.objects, {"the": 2, "a": 3, "my": 1})
         fitting = [
@@ -565,7 +565,7 @@ class Sampler:
         return self.sentence_of(f"{main.english()} and {english}", f"{main.german()} und {german}", main, second)
 
     def contrast(self) -> Sentence:
-        """The man is buying the car, but the woman is selling the house."""
+        """Return a sentence such as "The man is buying the car, but the woman is selling the house"."""
         main = self.clause()
         other = self.clause(when=self.pick(("habit", "now", "past")))
         word, german = self.pick((("but", "aber"), ("and", "und")))

@@ -1,8 +1,8 @@
 """The word-for-word baseline: every English word becomes the German word that goes with it best, in English order.
 
 The dictionary is learnt from the training sentences: for each English word, the German word with the highest Dice
-coefficient, that is, the one that most nearly occurs in the same sentences. So the choice of words is fair; what it
-lacks is all that makes a sentence German: order, agreement, words that fall apart or appear from nowhere.
+coefficient, that is, the one that most nearly occurs in the same sentences. So the choice of words is fair. Missing is
+what makes a sentence German: word order, agreement, verbs in two parts, words without an English counterpart.
 """
 
 import argparse
@@ -20,12 +20,12 @@ WORD = re.compile(r"[\w-]+")
 
 
 def words_of(sentence: str) -> list[str]:
-    """The words of a sentence; its capital letter does not count."""
+    """Return the words of a sentence, whose first letter becomes lower case."""
     return WORD.findall(sentence[:1].lower() + sentence[1:])
 
 
 def learn(train: Path) -> dict[str, str]:
-    """The best German word for each English word of ``TRAIN.en`` and ``TRAIN.de``."""
+    """Return the best German word for each English word of ``TRAIN.en`` and ``TRAIN.de``."""
     english_counts: Counter[str] = Counter()
     german_counts: Counter[str] = Counter()
     together: dict[str, Counter[str]] = {}
@@ -44,7 +44,7 @@ def learn(train: Path) -> dict[str, str]:
 
 
 def translate(sentence: str, dictionary: dict[str, str]) -> str:
-    """The sentence word for word, punctuation kept; words that the dictionary lacks stay as they are."""
+    """Translate a sentence word for word; punctuation and words that the dictionary lacks stay as they are."""
     sentence = sentence[:1].lower() + sentence[1:]
     text = WORD.sub(lambda match: dictionary.get(match[0], match[0]), sentence)
     return text[:1].upper() + text[1:]

@@ -24,18 +24,18 @@ SCORES = {
     "lowest word": lambda one: min(score for _, score in one.words),
     "mean of the words": lambda one: np.mean([score for _, score in one.words]),
     "sum": lambda one: sum(one.token_scores),
-    "shortness": lambda one: -len(one.tokens),  # without the model: what its scores must beat
+    "shortness": lambda one: -len(one.tokens),  # without the model: the baseline to beat
 }
 
 
 def auroc(scores: NDArray[np.float64], bad: NDArray[np.bool_]) -> float:
-    """Over all pairs of a bad one and another one; equal scores count half."""
+    """Return the AUROC over all pairs of a bad and another translation; equal scores count half."""
     one, other = scores[bad][:, None], scores[~bad][None]
     return float(np.mean((one < other) + 0.5 * (one == other)))
 
 
 def measured(translator: Translator, source: str, reference: str) -> dict[str, str]:
-    """The column of a text."""
+    """Return the table's column for a text."""
     pairs = list(read_parallel([source, reference]))
     found = translator.translate([text for text, _ in pairs], too_long="split")
     kept = [(one, right) for one, (_, right) in zip(found, pairs, strict=True) if one.words]

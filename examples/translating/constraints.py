@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""How far translations obey what must be said, and what that costs, on a test set with references.
+"""Measure how often translations obey constraints, and what this costs in quality, on a test set with references.
 
     python examples/translating/constraints.py FOLDER test.en test.de --json results.json
 
-For each sentence a term is taken from its reference: one that the plain translation has not ("new"), or one that it has
-too ("known", as most of a usual glossary); a word is avoided that the plain translation has, and the reference perhaps
-not ("wrong"); and the reference's first words are a prefix. All translations are scored beside the plain ones.
+For each sentence, a term is taken from its reference: one that the plain translation lacks ("new"), or has, too
+("known", like most terms of a usual glossary). A word of the plain translation is avoided, or one that the reference
+lacks ("wrong"). The reference's first words are a prefix. All translations are scored, and the plain ones, too.
 """
 
 import argparse
@@ -28,18 +28,18 @@ Check = Callable[[str, Any], bool]
 
 
 def words(text: str) -> list[str]:
-    """The words of a text that could be terms."""
+    """Return the words of a text that could be terms."""
     return [word for word in re.findall(r"[\w-]+", text) if len(word) >= LETTERS and word.isalpha()]
 
 
 def has(text: str, word: str) -> bool:
-    """Whether a text has a word, also with a capital letter at its beginning."""
+    """Return whether a text has a word; at the start of the text it may be capitalized."""
     either = rf"(?:^{re.escape(word[:1].upper() + word[1:])}|(?<![\w-]){re.escape(word)})(?![\w-])"
     return re.search(either, text) is not None
 
 
 def rarest(candidates: Sequence[str], counts: Counter[str]) -> list[str]:
-    """The most telling of some words, if there are any."""
+    """Return the rarest of the words, in a list, which is empty if there are none."""
     return sorted(candidates, key=lambda word: (counts[word], word))[:1]
 
 
@@ -72,7 +72,7 @@ def main() -> None:
             value = {source: values[number]} if name == "glossary" and values[number] else values[number]
             try:
                 found.append(translator.translate(source, **({name: value} if value else {})).text)
-            except UserError as error:  # what the model cannot say
+            except UserError as error:  # the model cannot produce it
                 print(error, file=sys.stderr)
                 found.append(plain[number])
                 values[number] = None

@@ -1,14 +1,14 @@
-"""How many tags of HTML come back around the right words, beside simple rules? In sentences of a test set.
+"""How many HTML tags come back around the right words, compared with simple rules? On sentences of a test set.
 
     python examples/translating/markup.py FOLDER --test test.en test.de --train train.en train.de --json markup.json
 
-Each sentence gets one to three tags around one to three words, fixed at random; some stand in others. What is right is
-told by a dictionary of the training text, not by the model: by IBM Model 1, a target word goes with the source word
-that is its likeliest, if it is among the likeliest 8 of that one. A pair of words is known in a sentence if each of
-them goes with no other word there. A tag is right if it is around the partners of all its known words, and of no other.
-Tags without a known word are not counted; punctuation is no word. Of function words the dictionary is often wrong, so
-the first column goes by the others. The rules that it is compared with put a tag around words with the same numbers, or
-at the same relative place.
+Each sentence gets one to three tags around one to three words, at fixed random places; some are inside others. The
+right words come from a dictionary of the training text, not from the model. By IBM Model 1, a target word goes with its
+likeliest source word, if it is among the 8 likeliest target words of that one. A pair of words is known in a sentence
+if neither goes with another word there. A tag is right if it is around the partners of all its known words, and of no
+other known word. Tags without a known word are not counted; punctuation is no word. The dictionary is often wrong for
+function words, so the first column leaves them out. The rules to compare with put a tag around words with the same
+numbers, or at the same relative place.
 """
 
 import argparse
@@ -40,14 +40,14 @@ does some all one"""
 
 
 class Tag(NamedTuple):
-    """Around the words from ``first`` to before ``last``."""
+    """A tag around the words from ``first`` to ``last - 1``."""
 
     first: int
     last: int
 
 
 def dictionary(train: Sequence[Path]) -> set[tuple[str, str]]:
-    """Pairs of words that go together."""
+    """Return the pairs of words that go together."""
     numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
     pairs = []
     for lines in read_parallel(train):
@@ -65,7 +65,7 @@ def dictionary(train: Sequence[Path]) -> set[tuple[str, str]]:
 
 
 def known_pairs(source: Sequence[str], target: Sequence[str], goes: set[tuple[str, str]]) -> dict[int, int]:
-    """The numbers of words of a sentence and of their partners."""
+    """Return the known pairs of a sentence: numbers of source words and of their partners."""
     links = [
         (first, second)
         for first, word in enumerate(source)
@@ -77,7 +77,7 @@ def known_pairs(source: Sequence[str], target: Sequence[str], goes: set[tuple[st
 
 
 def chosen(words: int, random: Random) -> list[Tag]:
-    """One to three tags, each beside the others or in one of them, outer ones first."""
+    """Choose one to three random tags, each apart from the others or inside one of them."""
     found: list[Tag] = []
     for _ in range(random.randint(1, 3)):
         first = random.randrange(words)
@@ -90,7 +90,7 @@ def chosen(words: int, random: Random) -> list[Tag]:
 
 
 def tagged(sentence: str, tags: Sequence[Tag]) -> str:
-    """The sentence as HTML."""
+    """Return the sentence with its tags as HTML."""
     spans = [each.span() for each in WORD.finditer(sentence)]
     marks = []
     for number, (first, last) in enumerate(tags):
@@ -108,7 +108,7 @@ def escaped(text: str) -> str:
 
 
 def read_tags(written: str) -> tuple[str, dict[int, Tag]]:
-    """The text of what came out, and each tag's words; lxml's XML parser takes nothing that is not well-formed."""
+    """Return the text of translated HTML, and each tag's words. lxml's XML parser refuses what is not well-formed."""
     root = etree.fromstring(written)
     text = "".join(root.itertext())
     starts = [each.start() for each in WORD.finditer(text)]

@@ -2,8 +2,8 @@
 
     python examples/translating/placeholders.py FOLDER test_2016_flickr.en test_2016_flickr.de --json placeholders.json
 
-Into each of 200 sentences one or two of them are put at fixed random places between words. Where they come out is
-judged by names: of sentences in which source and reference have the same one, it is made {name} in both.
+One or two of them are inserted into each of 200 sentences, at fixed random places between words. Where they come out
+is judged by names: if source and reference have the same name, it is replaced by {name} in both.
 """
 
 import argparse
@@ -26,7 +26,7 @@ NAME = re.compile(r"(?<=[a-z,] )[A-Z]\w+")  # an English word with a capital let
 
 
 def plain(text: str) -> str:
-    """A text without its entities."""
+    """Return a text without its entities."""
     for entity in ENTITIES:
         text = text.replace(entity, " ")
     return re.sub(r" +(?=[.,])", "", " ".join(text.split()))
@@ -55,7 +55,7 @@ def inserted(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, 
 
 
 def beside(text: str) -> tuple[str, str]:
-    """The words before and behind ``{name}``."""
+    """Return the words before and after ``{name}``."""
     before, _, behind = text.partition("{name}")
     return (before.split() or [""])[-1], (re.findall(r"\w+|\S", behind) or [""])[0]
 
@@ -70,7 +70,7 @@ def named(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, str
         raise UserError("no sentence has one name in both languages: give other text, such as Multi30k's")
     found = [each.text for each in translator.translate([source for source, _ in both])]
     near = [any(map(str.__eq__, beside(one), beside(right))) for one, (_, right) in zip(found, both, strict=True)]
-    far = []  # the simple rule: as far behind the beginning as in the source
+    far = []  # the simple rule: at the same relative place as in the source
     for text, (source, _) in zip(found, both, strict=True):
         words, place = text.replace("{name}", " ").split(), source.split()
         share = next(n for n, word in enumerate(place) if "{name}" in word) / len(place)

@@ -1,4 +1,4 @@
-"""``resmlp-mt``: a subcommand a job. ``plot-training`` is the function ``plot_training`` of its module."""
+"""The command ``resmlp-mt`` and its subcommands. ``plot-training`` is the function ``plot_training`` of its module."""
 
 import argparse
 import importlib
@@ -41,7 +41,7 @@ resmlp-mt COMMAND --help shows a command's options"""
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
-    """The parser of a command."""
+    """Return the parser of a command."""
     module, what = COMMANDS[name]
     make = getattr(importlib.import_module(f"resmlp_mt.cli.{module}"), re.sub("[- ]", "_", name))
     parser: argparse.ArgumentParser = make()
@@ -50,13 +50,13 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 
 
 def run(name: str) -> None:
-    """Run a command with the arguments that ``sys.argv`` has."""
+    """Run a command with the arguments in ``sys.argv``."""
     args = parser_of(name).parse_args()
     args.run(args)
 
 
 def main(name: str | None = None) -> None:
-    """Run the command that the first argument names, or that a script is (``scripts/score_bleu.py``)."""
+    """Run the command ``name`` (``scripts/score_bleu.py`` gives one), or the one that the first argument names."""
     with told_in_one_line():
         if name is None:
             name, *rest = sys.argv[1:] or ["--help"]
@@ -69,8 +69,8 @@ def main(name: str | None = None) -> None:
                 sys.exit(2)
             if rest and f"{name} {rest[0]}" in COMMANDS:
                 name = f"{name} {rest.pop(0)}"
-            sys.argv = [f"resmlp-mt {name}", *rest]  # what argparse calls the command
-        # Warnings only. fairseq would set up more as it is imported, but does not if logging is set up already.
+            sys.argv = [f"resmlp-mt {name}", *rest]  # argparse prints this name
+        # Show warnings only. On import, fairseq sets up more logging, unless logging is set up already.
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
         run(name)
 

@@ -1,4 +1,4 @@
-"""``python -m resmlp_mt.cli``: ``resmlp-mt`` where it is not installed."""
+"""``python -m resmlp_mt.cli`` runs ``resmlp-mt`` where it is not installed."""
 
 from resmlp_mt.cli import main
 

@@ -1,4 +1,4 @@
-"""What several commands have in common: types of options, groups of options, how help looks."""
+"""Helpers for several commands: types of options, groups of options, the format of the help."""
 
 import argparse
 import importlib
@@ -16,7 +16,7 @@ Container = argparse._ActionsContainer
 
 
 class _Help(argparse.RawDescriptionHelpFormatter):
-    """Keeps the line ends of a command's texts, and tells the defaults."""
+    """A formatter of help that keeps line breaks and shows defaults."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         untold = (
@@ -26,26 +26,26 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def command_parser(epilog: str = "", run: Run | None = None, description: str = "") -> argparse.ArgumentParser:
-    """A parser of a command's options; ``run`` is what the command does with them."""
+    """Return a parser of a command's options; ``run`` is the function that does the command's work."""
     parser = argparse.ArgumentParser(description=description, epilog=epilog, formatter_class=_Help)
     parser.set_defaults(run=run)
     return parser
 
 
 def run_of(module: str) -> Run:
-    """The function ``run`` of a module of the lab, which is imported when it is called: help needs no torch."""
+    """Return a function that imports a module of the lab and calls its ``run``: help then needs no torch."""
     return lambda args: importlib.import_module(f"resmlp_mt.lab.{module}").run(args)
 
 
 def nonempty_path(text: str) -> Path:
-    """A path that an option names. One that is empty is a variable of a script that was not set."""
+    """Return the path that an option names. An empty one is refused: a script's variable was not set."""
     if not text:
         raise argparse.ArgumentTypeError("is empty: give a name")
     return Path(text)
 
 
 def number_within(least: float, most: float) -> Callable[[str], Any]:
-    """Numbers from a smallest to a largest one: whole ones, if these are."""
+    """Return an argparse type: numbers from ``least`` to ``most``, whole numbers if both are whole."""
     kind = int if isinstance(most, int) and isinstance(least, int) else float
 
     def number(text: str) -> float:
@@ -83,7 +83,7 @@ def add_flag(parser: Container, name: str, help: str) -> None:
 
 
 def add_options(parser: Container, options: type) -> None:
-    """Add the fields of a dataclass of options, which checks their values itself."""
+    """Add the fields of a dataclass as options. The dataclass checks their values itself."""
     for each in fields(options):
         about, default = each.metadata, each.default
         name = about.get("name") or ("no_" if default is True else "") + each.name
@@ -105,7 +105,7 @@ def add_options(parser: Container, options: type) -> None:
 
 
 def given(args: argparse.Namespace, options: type[Given]) -> Given:
-    """The dataclass of options that ``add_options`` added."""
+    """Return the values of the options that ``add_options`` added, as their dataclass."""
     return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
 
 
@@ -116,7 +116,7 @@ def add_user_dir(parser: argparse.ArgumentParser, more: str = ", such as a mixin
 
 
 def import_user_dir(folder: str | None) -> None:
-    """Import the code of a user's own that an option names."""
+    """Import the user's own code from the folder that an option names."""
     from fairseq.utils import import_user_module
 
     try:

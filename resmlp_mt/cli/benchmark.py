@@ -39,7 +39,7 @@ examples:
     --engine en-de:engine=compiled,precision=int8 --data data-bin --languages en de --text test.en:test.de --threads 2
 """
 MOST = {"width": 1 << 16, "mlp": 1 << 18, "layers": 1000, "heads": 1000, "vocabulary": 1 << 20}
-"""Sizes beyond which a model is a slip of the hand."""
+"""The largest sizes allowed: a larger one is a typing mistake."""
 
 
 def benchmark() -> argparse.ArgumentParser:

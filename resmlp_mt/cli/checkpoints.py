@@ -65,7 +65,7 @@ def _average(args: argparse.Namespace) -> None:
 
 
 def _one_line(text: str) -> str:
-    """Words for a cell of a table."""
+    """Return a text for a cell of a table, if it is one line without ``|``."""
     if not text.isprintable() or "|" in text:
         raise argparse.ArgumentTypeError("must be one line without '|'")
     return text

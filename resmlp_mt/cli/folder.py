@@ -1,4 +1,4 @@
-"""Commands with the folder of a trained model: ``translate``, ``shortlist``, ``serve``."""
+"""Commands that use the folder of a trained model: ``translate``, ``shortlist``, ``serve``."""
 
 import argparse
 import importlib.util
@@ -171,7 +171,7 @@ def _serve(args: argparse.Namespace) -> None:
     glossary = read_glossary(args.glossary) if args.glossary else ()
     with listening(args.host, args.port) as listener:
         translator = Translator(args.folder, **asdict(engine))
-        Rules(translator.tokenizer, None, glossary, ())  # refuses terms that the model cannot say
+        Rules(translator.tokenizer, None, glossary, ())  # refuses terms that the model cannot produce
         server = server_of(translator, limits, allowed, glossary)
         print(f"http://{bracketed(args.host)}:{listener.getsockname()[1]}  (Ctrl-C ends it)", flush=True)
         server.run(sockets=[listener])

@@ -1,4 +1,4 @@
-"""Look at the mixing matrices of a trained model: pictures, profiles, sparsity, and what pruning leaves."""
+"""``plot`` a trained model's mixing matrices (pictures, profiles, sparsity, pruning); ``plot-training`` curves."""
 
 import argparse
 import os
@@ -85,6 +85,6 @@ def _plot_training(args: argparse.Namespace) -> None:
 
 
 def _names_of(paths: list[Path]) -> dict[str, Path]:
-    """A name for each log: its folder's or its own, or, where those do not tell them apart, its whole path."""
+    """Return a name for each log: that of its folder or of the file; its whole path, if those names are not unique."""
     found = {path.resolve().parent.name if path.stem == "train" else path.stem: path for path in paths}
     return found if len(found) == len(paths) else {str(path): path for path in paths}

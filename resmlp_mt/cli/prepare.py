@@ -67,7 +67,7 @@ def prepare_wmt14() -> argparse.ArgumentParser:
 
 
 def _add_preparation(parser: argparse.ArgumentParser) -> None:
-    """Add the options that both have."""
+    """Add the options that both commands have."""
     add_path(parser, "--out", "OUT", "folder for all results", required=True)
     add_flag(parser, "--overwrite", "replace files in OUT that no earlier preparation wrote")
     add_options(parser, Subwords)

@@ -1,4 +1,4 @@
-"""``score`` translations; ``table5``, the paper's beside what was measured, and ``cost``, what its trainings take."""
+"""``score``: scores of translations; ``table5``: the paper's table with measured results; ``cost`` of its trainings."""
 
 import argparse
 import json
@@ -37,8 +37,8 @@ example:
   resmlp-mt table5 resmlp6=elsewhere/run7 work/wmt14_en_de/transformer --markdown
 """
 UTILIZATION = 0.14
-"""Of the peak, by the same count: in fairseq issue 233, Ott et al.'s Transformer big trains on 1.67 million target
-tokens a second (En-Fr) in half precision on 128 V100s. Smaller and recurrent models use less of a GPU."""
+"""Share of the peak, by the formula below: in fairseq issue 233, Ott et al.'s Transformer big trains on 1.67 million
+target tokens a second (En-Fr) in half precision on 128 V100s. Smaller and recurrent models use less of a GPU."""
 FORMULA = """
 formula:
   training FLOPs = 3 x forward FLOPs a target token x target tokens

@@ -52,7 +52,7 @@ def scale() -> argparse.ArgumentParser:
 def _add_trainings(
     parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
 ) -> "argparse._MutuallyExclusiveGroup":
-    """Add the options of a command with a training for each ``name``; returns the group of those that choose what."""
+    """Add the options of a command that trains each ``name``; return the group of options that choose the work."""
     parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
     data = "folder with data-bin and the reference"
     add_path(parser, "--work", "WORK", data, default=work, required=work is None)

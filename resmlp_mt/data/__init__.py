@@ -1,1 +1,1 @@
-"""From plain parallel text to what fairseq trains on, as small steps over streams (see ``pipeline.prepare``)."""
+"""Prepare plain parallel text for training with fairseq, in small steps over streams (see ``pipeline.prepare``)."""

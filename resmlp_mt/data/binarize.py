@@ -1,7 +1,7 @@
-"""What ``fairseq-preprocess --joined-dictionary`` writes, byte for byte, as a stream through several processes.
+"""Binarize text as a stream in several processes: the same bytes as ``fairseq-preprocess --joined-dictionary``.
 
-Not by the command itself, which counts the subwords in a pass of its own, holds the sizes of all sentences in memory,
-and leaves half a folder where it is killed.
+The command itself is not used: it counts the subwords in an extra pass, holds the sizes of all sentences in memory, and
+leaves an incomplete folder when it is killed.
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from resmlp_mt.data.sources import PlainText
 from resmlp_mt.text.tokenizer import END, SPECIAL, UNKNOWN
 
 SPLITS = ("train", "valid", "test")
-BLOCK = 1 << 20  # sentences whose positions are computed at once
+BLOCK = 1 << 20  # number of sentences whose positions are computed together
 
 
 def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
-    """Write fairseq's dictionary of a text, padded to a multiple of 8 symbols, from the counts of its subwords."""
+    """Write fairseq's dictionary file from the counts of a text's subwords, padded to a multiple of 8 symbols."""
     rows = sorted((-count, symbol) for symbol, count in counts.items() if symbol not in SPECIAL)
     padding = (name for number in itertools.count() if (name := f"madeupword{number:04d}") not in counts)
     rows += [(0, name) for name in itertools.islice(padding, -(len(SPECIAL) + len(rows)) % 8)]
@@ -39,16 +39,16 @@ def write_dictionary(counts: Mapping[str, int], path: PathLike) -> None:
 
 @dataclass(frozen=True)
 class Binarizing:
-    """Text and a dictionary to a folder for fairseq-train; all workers give the same bytes."""
+    """The step from text and a dictionary to a folder for fairseq-train. Any number of workers gives the same bytes."""
 
     texts: Path  # the folder with ``{train,valid,test}.{source,target}`` of subwords and their ``dict.txt``
-    folder: Path  # where the binarized data shall be; replaced as a whole
+    folder: Path  # for the binarized data; an existing folder is replaced as a whole
     langs: tuple[str, str]
     workers: Workers = ALONE
 
     @property
     def dictionary(self) -> Path:
-        """The dictionary's file."""
+        """The path of the dictionary file."""
         return self.texts / "dict.txt"
 
     @property
@@ -60,14 +60,14 @@ class Binarizing:
         ]
 
     def run(self, lines: Mapping[str, int], progress: Callable[[int], Any] = lambda pairs: None) -> dict[str, Any]:
-        """Binarize.
+        """Binarize the texts.
 
         Args:
             lines: number of lines that train, valid and test must have
-            progress: told the number of pairs done, now and then
+            progress: called for each chunk with the number of its pairs
 
         Returns:
-            ``"dictionary"``, the number of its symbols; ``"unknown"``, how many subwords it lacks, by set and language
+            ``"dictionary"``: the number of its symbols; ``"unknown"``: how many subwords it lacks, by set and language
         """
         symbols = [*SPECIAL, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
         unknown = {}
@@ -115,10 +115,10 @@ class Encoded:
 
 @dataclass
 class ChunkEncoder:
-    """Looks the subwords of chunks up and ends each line with ``</s>``."""
+    """Looks up the numbers of a chunk's subwords and ends each line with ``</s>``."""
 
     indices: Mapping[str, int]  # the number of each symbol of a dictionary
-    dtype: np.dtype  # of the numbers
+    dtype: np.dtype  # type of the numbers
 
     def __call__(self, chunk: Chunk) -> list[Encoded]:
         return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
@@ -136,7 +136,7 @@ class ChunkEncoder:
 
 @contextlib.contextmanager
 def _dataset(paths: tuple[Path, Path], dtype: np.dtype, lines: int) -> Iterator[Callable[[Encoded], None]]:
-    """A function that adds one side of a chunk to fairseq's memory-mapped dataset of so many ``lines``."""
+    """Yield a function that adds one side of a chunk to a memory-mapped dataset of fairseq with ``lines`` sentences."""
     # Magic, version, fairseq's number of the type (8: uint16, 9: uint32), sentences
     header = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, {2: 8, 4: 9}[dtype.itemsize], lines)
     with atomic_write(paths[0], "wb") as data, atomic_write(paths[1], "w+b") as index:
@@ -151,7 +151,7 @@ def _dataset(paths: tuple[Path, Path], dtype: np.dtype, lines: int) -> Iterator[
 
 
 def _add_positions(index: IO[bytes], sizes: int, lines: int, width: int) -> None:
-    # After the sizes of all sentences, where each begins. fairseq's own writer holds both in memory.
+    # The start of each sentence (in bytes) follows the sizes of all. fairseq's own writer holds both in memory.
     position = 0
     for first in range(0, lines, BLOCK):
         index.seek(sizes + 4 * first)

@@ -1,4 +1,4 @@
-"""Binarized data, read by fairseq: whether it is whole, its dictionaries, and samples of it."""
+"""Read fairseq's binarized data: check that it is complete, load its dictionaries, make samples of it."""
 
 import shutil
 import struct
@@ -16,13 +16,13 @@ from resmlp_mt.common.files import atomic_folder, write_json
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
 _HEAD = struct.Struct("<9sQBQ")
-"""Of an index: magic, version, code of the numbers' type, number of sentences; lengths and starts follow."""
+"""Header of an index: magic, version, code of the numbers' type, number of sentences. Lengths and starts follow."""
 
 
 def check_binarized(prefix: str, entries: int | None = None) -> None:
-    """Check the two files of a binarized text as fairseq-preprocess writes them unless told otherwise.
+    """Check the two files of a binarized text, if they have fairseq-preprocess's default format (mmap).
 
-    ``prefix``: their names without ``.bin`` and ``.idx``; ``entries``: of their dictionary, if there is one.
+    ``prefix``: their path without ``.bin`` and ``.idx``; ``entries``: size of their dictionary; None: not checked.
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     with index.open("rb") as stream:
@@ -62,13 +62,13 @@ def read_dictionary(path: Path) -> Dictionary:
         raise UserError(f"{path}: no such file: give fairseq's folder of binarized data and its languages")
     try:
         return Dictionary.load(str(path))
-    except Exception as error:  # fairseq raises plain Exceptions, and says what can be done in more sentences
+    except Exception as error:  # fairseq raises plain Exceptions; only their first sentence says what is wrong
         why = " ".join(str(error).split()).split(". ")[0]
         raise UserError(f"{path}: {why}: copy the one that the data was made with, or make the data again") from error
 
 
 def made_up_dictionary(entries: int) -> Dictionary:
-    """A dictionary of that size."""
+    """Return a dictionary with this number of entries, filled with invented words."""
     dictionary = Dictionary()
     for number in range(entries - len(dictionary)):
         dictionary.add_symbol(f"w{number}")
@@ -76,12 +76,12 @@ def made_up_dictionary(entries: int) -> Dictionary:
 
 
 RECORD = "sample.json"
-"""What a sample was made of, beside it."""
+"""The file in a sample's folder that records what the sample was made of."""
 
 
 def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarray, np.ndarray]:
-    """The subwords of each sentence with ``</s>``, of source and target (each: sentences)."""
-    sides = [open_binarized(prefix) for prefix in prefixes(folder, subset, langs)]  # kept: their sizes live as long
+    """Return the number of subwords of each sentence, with ``</s>``: arrays for source and target (each: sentences)."""
+    sides = [open_binarized(prefix) for prefix in prefixes(folder, subset, langs)]  # stay open: sizes are views
     source, target = (side.sizes.astype(np.int64) for side in sides)
     if len(source) != len(target):
         raise UserError(
@@ -91,7 +91,7 @@ def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarr
 
 
 def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarray:
-    """The numbers of the pairs of a sample: the first of one permutation of the training set, shared by all samples."""
+    """Return the numbers of a sample's pairs: the first ones of a permutation that all samples with this seed share."""
     there = len(lengths(data, "train", langs)[0])
     if pairs > there:
         raise UserError(f"{data}: has {there:,} training pairs, a sample of {pairs:,} is asked for")
@@ -99,11 +99,11 @@ def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarr
 
 
 def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any]) -> None:
-    """Make a data-bin of some pairs of another's training set; its validation set and dictionaries stay.
+    """Make a data-bin from some training pairs of another one, with the same validation set and dictionaries.
 
-    A sample holds all that are smaller (``drawn``); ``made_of`` is kept with it, in RECORD.
+    A larger sample holds all pairs of a smaller one (see ``drawn``). ``made_of`` is written to RECORD in the folder.
     """
-    from resmlp_mt.data.raw_text import NAME, RawText  # not for trainings, which import this module
+    from resmlp_mt.data.raw_text import NAME, RawText  # here: trainings import this module, not that one
 
     chosen = drawn(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
@@ -122,12 +122,12 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
 
 
 def prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
-    """The files of source and target, without ``.bin`` or ``.idx``."""
+    """Return the paths of the source and target files without ``.bin`` or ``.idx``."""
     return [folder / f"{subset}.{langs[0]}-{langs[1]}.{lang}" for lang in langs]
 
 
 def open_binarized(prefix: Path, entries: int | None = None) -> MMapIndexedDataset:
-    """The sentences of a binarized text, a row of numbers each, which ends with ``</s>``, checked."""
+    """Check and open a binarized text. Each item is a sentence: an array of numbers that ends with ``</s>``."""
     if not MMapIndexedDataset.exists(str(prefix)):
         raise UserError(f"{prefix}.bin: no such file: prepare the data first, by prepare_text.py or fairseq-preprocess")
     check_binarized(str(prefix), entries)

@@ -1,4 +1,4 @@
-"""Some pairs of lines at a time: what a worker gets, and what it makes of them."""
+"""Chunks of sentence pairs, which workers get, and the work on them: tokenizing, splitting, counting."""
 
 import sys
 from collections import Counter
@@ -13,23 +13,23 @@ from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
 from resmlp_mt.text.tokenizer import SPECIAL
 from resmlp_mt.text.words import LineTokenizer, Words, check_words
 
-# Merges to these would leave them as the last subword of a word: the first one would then be taken for the mark that
-# the word goes on, the others for fairseq's own symbols.
+# BPE is not learned from words that end with these. A merge could make them the last subword of a word: "@@" would then
+# be read as the mark that the word continues, the others as fairseq's own symbols.
 NOT_LAST = ("@@", *SPECIAL)
-CHUNK = 1000  # pairs sent to a worker at once
-CHUNK_BYTES = 4 << 20  # fewer pairs are sent at once if their lines have more bytes than this
+CHUNK = 1000  # pairs that a worker gets in one chunk
+CHUNK_BYTES = 4 << 20  # a chunk has fewer pairs if their lines reach this number of bytes
 
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some pairs of lines that follow each other."""
+    """Consecutive pairs of lines."""
 
-    first: int  # the number of the first one in its source, counted from 1
+    first: int  # the number of the first pair in its source, counted from 1
     pairs: list[Pair]  # the lines, without line ends
 
 
 def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
-    """Yield the pairs of a stream, ``CHUNK`` of them at a time or ``CHUNK_BYTES``."""
+    """Yield the pairs of a stream in chunks of ``CHUNK`` pairs, or fewer if they reach ``CHUNK_BYTES``."""
     some: list[Pair] = []
     first, size = 1, 0
     for pair in pairs:
@@ -56,7 +56,7 @@ class PairFilter(Checked):
     )
 
     def why_dropped(self, lengths: Iterable[int]) -> str | None:
-        """``"empty"``, ``"too long"`` or ``"ratio"``; None for a pair to keep, whose sides have so many subwords."""
+        """Return ``"empty"``, ``"too long"`` or ``"ratio"``, or None: keep the pair; ``lengths`` are in subwords."""
         short, long = sorted(lengths)
         if short == 0:
             return "empty"
@@ -67,7 +67,7 @@ class PairFilter(Checked):
 
 @dataclass
 class SideCounts:
-    """What one side of a text holds, in words and in subwords; ``longest`` is a line's, in subwords."""
+    """The number of words and subwords on one side of a text; ``longest``: the subwords of its longest line."""
 
     words: int = 0
     subwords: int = 0
@@ -81,24 +81,24 @@ class SideCounts:
 
 @dataclass
 class Done:
-    """What is made of a chunk."""
+    """The result for one chunk."""
 
     read: int  # pairs in the chunk
-    texts: tuple[bytes, ...]  # UTF-8 text of each side, a line for each pair that is left
-    dropped: Counter[str]  # how many pairs are not, by reason
-    not_utf8: Sequence[int] = ()  # lines of each side
-    counts: tuple[SideCounts, ...] = ()  # of each side of what is left
-    symbols: Counter[str] = field(default_factory=Counter)  # how often each subword for a dictionary stands in that
+    texts: tuple[bytes, ...]  # UTF-8 text of each side, a line for each pair that is kept
+    dropped: Counter[str]  # number of dropped pairs, by reason
+    not_utf8: Sequence[int] = ()  # number of lines that are not UTF-8, on each side
+    counts: tuple[SideCounts, ...] = ()  # of the kept text, for each side
+    symbols: Counter[str] = field(default_factory=Counter)  # counts of the kept subwords, for a dictionary
 
 
 class ChunkTokenizer:
     """Tokenizes both sides of chunks of raw pairs.
 
     Args:
-        langs: source and target language, two letters each
+        langs: source and target language
         words: how text becomes words
-        names: what the sides are called in messages, if all of their lines must be UTF-8 and have words; if None, pairs
-            that are not UTF-8 are dropped
+        names: names of the sides in error messages; each line must then be UTF-8 and have words. None: pairs that are
+            not UTF-8 are dropped
     """
 
     def __init__(self, langs: tuple[str, str], words: Words, names: tuple[str, str] | None = None):
@@ -136,7 +136,7 @@ class ChunkTokenizer:
 
 
 def _trouble(line: str | None) -> str | None:
-    """Why a line cannot be used in a validation or test set."""
+    """Return why a line cannot be used in a validation or test set, or None if it can."""
     if line is None:
         return "not UTF-8 (iconv converts a file)"
     try:
@@ -150,16 +150,16 @@ class ChunkSplitter:
     """Splits both sides of chunks of tokenized pairs into subwords.
 
     Args:
-        subwords: their kind
+        subwords: the kind of subwords
         learned: the file of learned subwords
-        pair_filter: which pairs to keep, and that their subwords are to be counted; None: all, without
+        pair_filter: which pairs to keep, whose subwords are then counted; None: keep all, count no subwords
     """
 
     def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
         self._split = subwords.load(learned)
         self._filter = pair_filter
-        # A line of more characters cannot be short enough in subwords. A line of 1 MB without a space would take
-        # long to be split, for nothing.
+        # A line with more characters has too many subwords in any case, so it is not split: a line of 1 MB
+        # without a space would take long.
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
@@ -189,10 +189,10 @@ class ChunkSplitter:
 
 
 class WordCounter:
-    """Counts the words of chunks of tokenized pairs that BPE can be learned from, on both sides together."""
+    """Counts the words that BPE is learned from in chunks of tokenized pairs, on both sides together."""
 
     def __call__(self, chunk: Chunk) -> tuple[int, Counter[str]]:
-        """The pairs read, and how often each word stands in them."""
+        """Return the number of pairs read, and how often each word occurs in them."""
         counts = Counter(b" ".join(line for pair in chunk.pairs for line in pair).decode().split())
         for word in [word for word in counts if len(word) > MOST_LETTERS or word.endswith(NOT_LAST)]:
             del counts[word]

@@ -1,4 +1,4 @@
-"""Public files, fetched by curl or taken from a folder, and checked."""
+"""Public files: downloaded by curl or taken from a folder, and checked."""
 
 import os
 import subprocess
@@ -10,29 +10,29 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import checksum, lock
 from resmlp_mt.common.workers import end_with_parent
 
-PARTS = ".downloads"  # the folder of what has come in part, in that of the files
-RETRIES = 5  # of curl, after a second, then two, four, ...
+PARTS = ".downloads"  # subfolder for partial downloads
+RETRIES = 5  # of curl, which waits 1, 2, 4, ... seconds before them
 CURL = [
     *("curl", "--fail", "--location", "--continue-at", "-", "--connect-timeout", "30"),
-    *("--speed-limit", "1", "--speed-time", "60"),  # bytes a second, seconds: what is slower has stopped
-    *("--retry-max-time", "50"),  # fewer seconds: after a stall curl's own retry would throw away what it brought
+    *("--speed-limit", "1", "--speed-time", "60"),  # bytes per second, seconds: a slower transfer has stalled
+    *("--retry-max-time", "50"),  # less than --speed-time: after a stall, curl's own retry would discard the data
 ]
-CANNOT_RESUME = (33, 36)  # statuses of curl: the server has no ranges, or none from there
+CANNOT_RESUME = (33, 36)  # exit statuses of curl: the server cannot send ranges, or none from there
 
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file that never changes, known by at least one sum of its bytes, in hexadecimal."""
+    """A public file that never changes, identified by at least one checksum of its bytes, in hexadecimal."""
 
-    name: str  # in a folder
-    url: str  # where the public finds it
+    name: str  # of the file in a folder
+    url: str  # its public address
     sha256: str | None = None
     md5: str | None = None
     size: int | None = None  # bytes, where known
     mirrors: tuple[str, ...] = ()  # other public addresses of the same bytes
 
     def taken_from(self, folder: Path) -> Path:
-        """The file in a folder that a person names, checked."""
+        """Return the path of the file in a folder of the user, after checking the file."""
         path = folder / self.name
         if not path.is_file():
             raise UserError(f"{path}: no such file: get it from {self.url}")
@@ -41,9 +41,9 @@ class PublicFile:
         return path
 
     def fetched_into(self, folder: Path) -> Path:
-        """The file in a folder of ours: there already, or downloaded, checked, and only then given its name.
+        """Return the path of the file in our folder, checked. A missing file is downloaded, and named when it is right.
 
-        What has come outlives a killed run: the next one asks for the rest.
+        A partial download survives a killed run: the next run asks for the rest.
         """
         path, part = folder / self.name, folder / PARTS / self.name
         if path.exists():
@@ -54,7 +54,7 @@ class PublicFile:
             part.parent.mkdir(parents=True, exist_ok=True)
             with open(part.with_name(f"{self.name}.lock"), "a") as file:
                 lock(file, f"{part}: another run is downloading it: wait for it")
-                if not path.exists():  # else that run has just ended
+                if not path.exists():  # else the other run has just finished it
                     self._fetch(part)
                     with open(part, "rb") as complete:
                         os.fsync(complete.fileno())
@@ -64,11 +64,11 @@ class PublicFile:
         return path
 
     def present_in(self, folder: Path) -> int:
-        """How many bytes of the file a folder has, finished or not."""
+        """Return how many bytes of the file a folder has, complete or partial."""
         return next((size for path in (folder / self.name, folder / PARTS / self.name) if (size := _size(path))), 0)
 
     def wrong(self, path: Path) -> str | None:
-        """What is wrong with a file that should have these bytes, if anything."""
+        """Return what is wrong with the size or checksums of a file, or None."""
         size = path.stat().st_size
         if self.size not in (None, size):
             return f"{size:,} bytes, not {self.size:,}"
@@ -78,7 +78,7 @@ class PublicFile:
         return None
 
     def _fetch(self, part: Path) -> None:
-        """Bring all bytes from the first address that has them."""
+        """Download the file from the first address that sends the right bytes."""
         addresses = self.url, *self.mirrors
         if part.exists() and not self.wrong(part):
             return
@@ -97,7 +97,7 @@ class PublicFile:
 
 
 def _download(url: str, part: Path) -> str | None:
-    """Bring what is missing; returns why that is impossible, if it is. What breaks off is asked for again."""
+    """Download the missing part, and go on after an interruption. Return why this fails, or None."""
     display = ["--progress-bar"] if sys.stderr and sys.stderr.isatty() else ["--silent"]
     tries = ["--retry", str(RETRIES), "--write-out", "%{http_code} %{errormsg}"]
     while True:
@@ -107,7 +107,7 @@ def _download(url: str, part: Path) -> str | None:
                 [*CURL, *display, *tries, "--output", part, url],
                 stdout=subprocess.PIPE,
                 text=True,
-                preexec_fn=end_with_parent,  # two curls would write into one file
+                preexec_fn=end_with_parent,  # else it and the next run's curl write to one file
             )
         except FileNotFoundError as error:
             raise UserError("curl is not installed, which downloads files: install it, or name their folder") from error

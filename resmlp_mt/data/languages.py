@@ -1,4 +1,4 @@
-"""Names of languages: as fairseq's file names can hold them, and as Moses' rules and sacrebleu know them."""
+"""Check language names: which ones fit fairseq's file names, and which codes Moses' rules and sacrebleu know."""
 
 import re
 
@@ -10,13 +10,13 @@ _BY_THREE_LETTERS = """
     spa:es swe:sv tam:ta zho:zh
 """
 TWO_LETTERS = dict(pair.split(":") for pair in _BY_THREE_LETTERS.split())
-"""The code of two letters (ISO 639-1) for those of three of the languages that Moses or sacrebleu has rules for."""
+"""Three-letter codes and their two-letter codes (ISO 639-1), for languages with rules in Moses or sacrebleu."""
 
 
 def check_code(language: str, option: str) -> str:
-    """Return a language's code, of two letters or three.
+    """Check and return a language's code of two or three letters.
 
-    Moses' rules and sacrebleu know languages by two letters, and fall back in silence.
+    Three letters are refused if a code of two exists: for others, Moses' rules and sacrebleu silently use defaults.
     """
     if language in TWO_LETTERS:
         raise UserError(f"{option} {language!r}: give the code of two letters, {TWO_LETTERS[language]}")
@@ -26,7 +26,7 @@ def check_code(language: str, option: str) -> str:
 
 
 def check_name(language: str, option: str) -> str:
-    """Return a language's name, as the names of files hold it (``train.en-de.en.bin``): letters, digits and ``_``."""
+    """Check and return a language's name for file names (``train.en-de.en.bin``): letters, digits and ``_``."""
     if re.fullmatch("[A-Za-z0-9_]{1,64}", language):
         return language
     raise UserError(f"{option} {language!r}: give letters, digits and _ alone, such as en, de or pt_BR")

@@ -26,18 +26,18 @@ from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, w
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
-MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8, from which on a warning is printed
-MOST_BROKEN = 0.5  # share from which on the text must be in another encoding
-SURE = 10_000  # lines after which this is decided before the end of the text
+MANY_BROKEN = 0.01  # share of a training text's lines that are not UTF-8; from this share on, a warning is printed
+MOST_BROKEN = 0.5  # above this share, the text must be in another encoding: an error
+SURE = 10_000  # after this many lines, the share is checked before the end of the text
 
 Work = Callable[[], dict[str, Any]]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """A parallel corpus, each set of it one or more sources that follow each other.
+    """A parallel corpus. Each set has one or more sources, which are read one after the other.
 
-    ``sample``: of each training source, only so many pairs from its beginning; None: all.
+    ``sample``: use only this many pairs from the beginning of each training source; None: all.
     """
 
     langs: tuple[str, str]
@@ -68,7 +68,7 @@ class CorpusRecipe:
 
 
 def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
-    """A step for ``prepare``'s ``also``: the lines of gzipped files as plain ones, such as a test set's references."""
+    """Return a step for ``also`` of ``prepare`` that unpacks gzipped files, such as a test set's references."""
 
     def unpack() -> dict[str, Any]:
         for archive, path in zip(archives, plain, strict=True):
@@ -89,15 +89,15 @@ def prepare(
     overwrite: bool = False,
     obtain: Callable[[], Any] | None = None,
 ) -> dict[str, Any]:
-    """Make ``out/data-bin`` and the files that translating raw text needs, from a corpus.
+    """Prepare a corpus: make ``out/data-bin`` with all files that translating raw text needs.
 
-    Steps whose inputs and options are those of an earlier run in ``out`` are reused; a killed run goes on. The same
-    corpus, recipe and versions of the libraries give the same bytes, whatever works; ``times.json`` alone differs.
+    A step is reused if an earlier run in ``out`` did it with the same inputs and options, so a killed run continues.
+    The same corpus, recipe and library versions give the same bytes with any workers, except ``times.json``.
 
     Args:
-        also: steps that come first; what they make may be read as text
-        overwrite: files of ``out`` that are not of an earlier preparation may be written over
-        obtain: brings the files to read, once it is sure that nothing of a user's is in the way
+        also: steps that run first; their outputs may be sources of the corpus
+        overwrite: allow writing over files of ``out`` that no earlier preparation made
+        obtain: gets the input files; called after the check that no file of the user is in the way
 
     Returns:
         the summary, as in ``summary.json``
@@ -125,7 +125,7 @@ def prepare(
 
 
 def _check_rules(langs: tuple[str, str], words: Words) -> None:
-    """See that there are rules for the languages, where words are made by rules."""
+    """Check that there are rules for the languages, if words are made by rules."""
     if words.tokenizer == "none" and words.dash_splits:
         raise UserError("--dash-splits: is of --tokenize moses: leave one of the two out")
     if words.tokenizer == "none" and not words.normalize:
@@ -155,7 +155,7 @@ class _Preparation:
 
     @property
     def outputs(self) -> list[Path]:
-        """All files that may be written."""
+        """All files that the steps may write."""
         texts = [path for split in SPLITS for text in self.texts[split] for path in text.inputs]
         split = [path for paths in self.split.values() for path in paths]
         data_bin = [*self.binarizing.outputs, *self.text.files]
@@ -224,7 +224,7 @@ class _Preparation:
         return done
 
     def _count(self, lines: int) -> Path:
-        """Words of the training text and their counts: a step of its own, since learning BPE from them takes long."""
+        """Count the words of the training text, in a separate step: learning BPE from the counts takes long."""
         texts = self.texts["train"]
         step = Step("count words", [path for text in texts for path in text.inputs], [self.words], {})
 
@@ -348,7 +348,7 @@ def _share(broken: int, read: int) -> str:
 
 @contextlib.contextmanager
 def _writers(paths: Iterable[Path]) -> Iterator[Callable[[Iterable[bytes]], None]]:
-    """A function that adds some text to each of the files, which appear together."""
+    """Yield a function that appends one text to each of the files. The files appear when all is written."""
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(atomic_write(path, "wb")) for path in paths]
 
@@ -386,7 +386,7 @@ def _text(sides: dict[str, dict[str, int]], unknown: dict[str, int]) -> dict[str
 
 
 def format_summary(summary: Mapping[str, Any]) -> str:
-    """A summary of ``prepare`` as two tables and a line on the subwords."""
+    """Format a summary of ``prepare`` as two tables and a line on the subwords."""
     pairs = [("pairs", "read", "kept", "dropped")]
     for split, counts in summary["pairs"].items():
         rows = [(split, counts)]
@@ -403,7 +403,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
 
 
 def how_to_translate(data_bin: Path, save_dir: Path) -> str:
-    """A command for raw text that works, pasted where the user stands, once a model is trained into ``save_dir``."""
+    """Return a command that translates raw text with a model trained into ``save_dir``, for the current folder."""
     package = Path(__file__).parents[1]
     here = Path(os.path.relpath(package))
     user_dir = package if os.pardir in here.parts else here

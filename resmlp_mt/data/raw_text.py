@@ -1,6 +1,6 @@
-"""A record of how raw text was treated, beside the data: text for the trained model is treated by it, and turned back.
+"""The record of how raw text was prepared, kept with the data: later text is prepared, and restored, in the same way.
 
-``data-bin`` holds ``text.json`` and the learned subwords that it names, and needs nothing else.
+``data-bin`` holds the record, ``text.json``, and the learned subwords that it names. Nothing else is needed.
 """
 
 import hashlib
@@ -20,9 +20,9 @@ from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 
 NAME = "text.json"
 VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.words``
-LARGEST = 1 << 16  # bytes of such a file
+LARGEST = 1 << 16  # bytes that the file may have
 AGAIN = "prepare the data again (resmlp-mt prepare-text), or give fairseq's commands --tokenizer and --bpe"
-# What the file's values may be, in JSON. Older files also have "escape": false.
+# Allowed values of the file: regular expressions for their JSON. Older files also have "escape": false.
 RIGHT = {
     "version": str(VERSION),
     "languages": r'\["[A-Za-z0-9_]{1,64}", "[A-Za-z0-9_]{1,64}"\]',
@@ -37,13 +37,13 @@ RIGHT = {
 
 @dataclass(frozen=True)
 class RawText:
-    """What makes subwords of raw text, and running text of subwords.
+    """The conversion of raw text to subwords, and of subwords back to running text.
 
     Attributes:
         folder: where the learned subwords are
         languages: source and target, as the data was prepared
         learned: name of the file of learned subwords, in the folder
-        sha256: of that file
+        sha256: checksum of that file
     """
 
     folder: Path
@@ -54,12 +54,12 @@ class RawText:
     sha256: str = ""
 
     def settings(self, source: str, target: str) -> TextSettings:
-        """The same for a ``Tokenizer`` of ``resmlp_mt.text``, from one of the languages into the other."""
+        """Return these settings for a ``Tokenizer`` of ``resmlp_mt.text``, from language ``source`` to ``target``."""
         return TextSettings(source, target, **asdict(self.words), subwords=self.subwords.kind)
 
     @classmethod
     def of(cls, folder: PathLike) -> "RawText":
-        """Read what is on record in a folder."""
+        """Read the record in a folder."""
         path = Path(folder) / NAME
         try:
             values = read_object(path, LARGEST)
@@ -76,24 +76,24 @@ class RawText:
         return cls(Path(folder), tuple(languages), words, Subwords(values["subwords"]), learned, sha256)
 
     def write(self, learned: Path) -> None:
-        """Put this on record in the folder, and a copy of the learned subwords beside it."""
+        """Write this record, and a copy of the learned subwords, to the folder."""
         content = learned.read_bytes()
         write_whole(self.folder / self.learned, content)
         write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest()).values)
 
     @property
     def files(self) -> list[Path]:
-        """What ``write`` writes."""
+        """The files that ``write`` writes."""
         return [self.folder / self.learned, self.folder / NAME]
 
     @property
     def values(self) -> dict[str, Any]:
-        """What stands in the file."""
+        """The contents of the file."""
         text = {"version": VERSION, "languages": list(self.languages), **asdict(self.words)}
         return {**text, "subwords": self.subwords.kind, "learned": self.learned, "sha256": self.sha256}
 
     def check_languages(self, source: str | None, target: str | None) -> tuple[str, str]:
-        """Source and target of a translation, which may go the other way; where not given, as the data was prepared."""
+        """Check and return source and target language, in either direction; None: taken from the prepared data."""
         first, second = self.languages
         if source is None:
             source = first if target != first else second
@@ -104,20 +104,20 @@ class RawText:
         return source, target
 
     def tokenizer(self, language: str) -> Callable[[str], str]:
-        """A function from a raw line to its words with single spaces between."""
+        """Return a function from a raw line to its words, separated by single spaces."""
         return LineTokenizer(language, self.words)
 
     def detokenizer(self, language: str) -> Callable[[str], str]:
-        """A function from words with spaces between to running text."""
+        """Return a function from words, separated by spaces, to running text."""
         return running_text(language, self.words)
 
     def running_text(self, language: str) -> Callable[[str], str]:
-        """A function from subwords with spaces between, such as a translation, to running text."""
+        """Return a function from subwords separated by spaces, such as a translation, to running text."""
         detokenize = self.detokenizer(language)
         return lambda subwords: detokenize(self.join(subwords))
 
     def splitter(self) -> Callable[[str], str]:
-        """A function from words to subwords, both with single spaces between."""
+        """Check the learned subwords; return a function from words to subwords, both separated by single spaces."""
         path = self.folder / self.learned
         try:
             content = path.read_bytes()
@@ -137,5 +137,5 @@ class RawText:
         return bounded
 
     def join(self, subwords: str) -> str:
-        """Words of subwords, both with single spaces between; what --post-process has joined stays as it is."""
+        """Join subwords to words, both separated by single spaces. What --post-process has joined stays as it is."""
         return joined(subwords, self.subwords.kind)

@@ -1,4 +1,4 @@
-"""Where pairs of raw lines come from: files, or members of archives, as streams; both have what ``PlainText`` has."""
+"""Sources of raw sentence pairs, read as streams: files, or members of archives. Both have the same interface."""
 
 import contextlib
 import gzip
@@ -18,12 +18,12 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, opened
 
 Pair = tuple[bytes, bytes]
-BEGINNING = 1 << 16  # bytes that tell whether it is text
-COMPRESSED = {  # what is done about it, and how such files begin
+BEGINNING = 1 << 16  # bytes at the start of a file that show whether it is text
+COMPRESSED = {  # what the error message advises, and how such files begin
     "gzip: give it a name that ends in .gz, or": b"\x1f\x8b",
     **{"xz:": b"\xfd7zXZ", "bzip2:": b"BZh", "zstd:": b"\x28\xb5\x2f\xfd", "zip:": b"PK\3\4"},
 }
-MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16 about half of them are, in most alphabets
+MOST_ZEROS = 0.05  # share of these bytes that may be zero; in UTF-16, about half are zero in most alphabets
 
 
 def _pairs(
@@ -37,7 +37,7 @@ def _pairs(
 
 @dataclass(frozen=True)
 class PlainText:
-    """Two text files aligned line by line, gzipped if their names end in ``.gz``, of lines of at most so many bytes."""
+    """Two text files aligned line by line, gzipped if named ``.gz``; ``longest``: bytes that a line may have."""
 
     source: Path
     target: Path
@@ -45,12 +45,12 @@ class PlainText:
 
     @property
     def name(self) -> str:
-        """What it is called in progress and summary."""
+        """Its name in progress lines and in the summary."""
         return self.source.name
 
     @property
     def sides(self) -> tuple[str, str]:
-        """What the source and the target side are called in messages."""
+        """The names of the source and the target side in messages."""
         return str(self.source), str(self.target)
 
     @property
@@ -60,23 +60,23 @@ class PlainText:
 
     @property
     def options(self) -> dict[str, Any]:
-        """JSON values that decide the pairs too."""
+        """JSON values that decide the pairs, too."""
         return {}
 
     def check(self) -> None:
-        """See by the files' beginnings, before any work, that they are there and text."""
+        """Check by their beginnings, before any work, that the files exist and are text."""
         for path in self.inputs:
             check_text(path)
         if os.path.samefile(self.source, self.target):
             raise UserError(f"{self.source}: is given as source and as target: give the target's text")
 
     def pairs(self) -> Iterator[Pair]:
-        """The pairs in order, raw: whatever bytes a line holds, without the ``\\n`` that ends it."""
+        """Yield the pairs in order as raw bytes: each line as it is, without the ``\\n`` at its end."""
         return _pairs(map(opened, self.inputs), self.sides, self.longest)
 
 
 def check_text(path: Path) -> None:
-    """See by a file's beginning that it is neither compressed nor UTF-16, which may be valid UTF-8 with zero bytes."""
+    """Check by its beginning that a file is neither compressed nor UTF-16, which can be valid UTF-8 with zero bytes."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with opened(path) as stream:
@@ -105,9 +105,9 @@ BROKEN = (
 
 @contextlib.contextmanager
 def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
-    """A file in an archive as a stream; decompressed too if its name ends in ``.gz``.
+    """Open a file in an archive as a stream. If its name ends in ``.gz``, the file is decompressed, too.
 
-    The archive is a tar: plain, gzip, bzip2 or xz.
+    The archive is a tar file: plain, gzip, bzip2 or xz.
     """
     try:
         with tarfile.open(archive) as tar:
@@ -121,13 +121,13 @@ def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
     except FileNotFoundError as error:
         raise UserError(f"{archive}: no such file") from error
     except BROKEN as error:
-        reason = "it is none" if "\n" in str(error) else error  # tarfile tells on several lines what it tried
+        reason = "it is none" if "\n" in str(error) else error  # tarfile lists on several lines which formats it tried
         raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error
 
 
 @dataclass(frozen=True)
 class ArchivedText:
-    """Two members of one archive, of the source and the target language, aligned line by line."""
+    """Two members of one archive, source and target language, aligned line by line."""
 
     name: str
     archive: Path

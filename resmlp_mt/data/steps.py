@@ -1,4 +1,4 @@
-"""Finished steps on record, so that a run goes on where the last one was killed; the disk that they need."""
+"""The record of finished steps, by which a run continues where the last one was killed; the disk space they need."""
 
 import contextlib
 import json
@@ -14,10 +14,10 @@ from typing import IO, Any
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, check_outputs, checksum, lock, remove_unfinished, writing
 
-RULES = 4  # raise it with every change of this package that changes what some step writes
-PATIENCE = 2.0  # seconds for which the worker processes of a killed run may have its lock
-NAME = "steps.json"  # what shows that a folder is ours
-BESIDE = (NAME, "times.json", "summary.json")  # what every prepared folder has
+RULES = 4  # raise it when a change of this package changes what a step writes
+PATIENCE = 2.0  # seconds for which the worker processes of a killed run may still hold its lock
+NAME = "steps.json"  # the file that marks a folder as ours
+BESIDE = (NAME, "times.json", "summary.json")  # files that every prepared folder has
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,17 @@ class Step:
 
     name: str  # unique within a folder
     inputs: Sequence[Path]
-    outputs: Sequence[Path]  # written each one atomically, all inside the folder
+    outputs: Sequence[Path]  # each is written atomically; all are inside the folder
     options: dict[str, Any]  # whatever else decides the outputs' bytes, as JSON values
-    libraries: Sequence[str] = ()  # distributions whose version decides too
+    libraries: Sequence[str] = ()  # distributions whose versions decide them, too
 
 
 class Steps:
     """The steps of one folder, recorded in its ``steps.json``. Use through ``Steps.of_folder``.
 
-    The record has the names of all files that are ours, before they appear, and a stamp of each finished step: the sums
-    of its inputs and outputs, its options, and versions. How long each step took when it ran is in ``times.json``: that
-    differs from run to run, and nothing else does.
+    The record names all files that are ours, before they appear. For each finished step it has the checksums of inputs
+    and outputs, the options, and library versions. ``times.json`` has the time of each step: it alone differs from run
+    to run.
     """
 
     def __init__(self, folder: Path):
@@ -53,14 +53,14 @@ class Steps:
     def of_folder(
         cls, folder: Path, outputs: Sequence[Path], inputs: Sequence[Path] = (), overwrite: bool = False
     ) -> Iterator["Steps"]:
-        """Open a folder for one run at a time, and clear away what a killed run left unfinished.
+        """Lock a folder for this run, and remove unfinished files of a killed run.
 
-        Where another run works in the folder, or something of a user's is in the way, nothing is changed.
+        If another run works in the folder, or a file of the user is in the way, nothing is changed.
 
         Args:
-            outputs: all that the steps will write; other files of a folder ``data-bin`` are removed
-            inputs: a user's files that they will read
-            overwrite: files that are not on record may be written over
+            outputs: all files that the steps will write; other files of a folder ``data-bin`` are removed
+            inputs: files of the user that the steps will read
+            overwrite: allow writing over files that are not on record
         """
         cls(folder)._check(outputs, inputs, overwrite)
         refusal = f"{folder}: another run is preparing it: wait for it, or choose another folder"
@@ -79,7 +79,7 @@ class Steps:
                 raise
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-        """Do ``work`` unless its outputs are there already, made from the same inputs by the same options.
+        """Do ``work``, unless its outputs exist already, made from the same inputs with the same options.
 
         Returns:
             what ``work`` returned (now or when it ran), as JSON values; its ``"pairs"`` is how many pairs it worked on
@@ -112,7 +112,7 @@ class Steps:
         return result
 
     def finish(self) -> None:
-        """Remove what runs with other options have left, so that a folder does not depend on its past."""
+        """Remove files that runs with other options left, so that the folder depends on this run alone."""
         values = self._file.values
         ours = {*BESIDE, *self._names([path for step in self._seen.values() for path in step.outputs])}
         for name in set(values["files"]) - ours:
@@ -123,14 +123,14 @@ class Steps:
         self._file.save()
 
     def _forget_missing(self) -> None:
-        """What was not made is not ours: a file that a user puts there later is in the way."""
+        """Take missing files off the record: a file that the user puts there later must not count as ours."""
         names = self._file.values["files"]
         self._file.values["files"] = [name for name in names if os.path.lexists(self._folder / name)]
-        with contextlib.suppress(UserError):  # a full disk: what ended the run is what is told
+        with contextlib.suppress(UserError):  # such as a full disk: the error that ended the run is reported
             self._file.save()
 
     def _check(self, outputs: Sequence[Path], inputs: Sequence[Path], overwrite: bool) -> None:
-        """See that nothing of a user's would be lost."""
+        """Check that no file of the user would be lost."""
         data_bin = self._folder / "data-bin"
         written = [*outputs, *(self._folder / name for name in BESIDE)]
         ours = [self._folder / name for name in self._file.values["files"]]
@@ -151,14 +151,14 @@ class Steps:
                 )
 
     def _is_inside(self, path: Path) -> bool:
-        """Whether a path on record is in the folder, and not behind a user's link."""
+        """Return whether a path on record is inside the folder, not behind a symbolic link of the user."""
         return path.resolve().is_relative_to(self._folder.resolve())
 
     def _names(self, paths: Sequence[Path]) -> list[str]:
         return [path.relative_to(self._folder).as_posix() for path in paths]
 
     def _sum(self, path: Path) -> str:
-        # Computed once a run: nobody else may change our files meanwhile, and an input is what it was at first.
+        # Computed once per run: the lock protects our files, and inputs count as they were at first.
         if path not in self._sums:
             self._sums[path] = checksum(path)
         return self._sums[path]
@@ -180,20 +180,20 @@ WORK = {"tokenized": 1.1, "subwords": 1.2, "data-bin": 0.7}
 
 
 def disk_needed(out: Path, text: int) -> int:
-    """Bytes that preparing so many bytes of raw text will need in a folder beside what is there, finished or not."""
+    """Return the bytes still needed in ``out`` to prepare ``text`` bytes of raw text, less those already there."""
     folders = [folder for name in (*WORK, ".data-bin.*.tmp") for folder in out.glob(name)]
     there = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
     return max(0, round(sum(WORK.values()) * text) - there)
 
 
 def disk_free(out: Path) -> int:
-    """Bytes free on a folder's disk."""
+    """Return the free bytes on a folder's disk."""
     existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
     return shutil.disk_usage(existing).free
 
 
 def check_disk(out: Path, text: int, download: int = 0) -> None:
-    """See that there is room for the work on so many bytes of raw text, and for what comes over the network."""
+    """Check that the disk has room to prepare ``text`` bytes of raw text, and for ``download`` bytes of downloads."""
     needed, free = download + disk_needed(out, text), disk_free(out)
     if needed > free:
         raise UserError(
@@ -203,7 +203,7 @@ def check_disk(out: Path, text: int, download: int = 0) -> None:
 
 
 def in_bytes(number: int) -> str:
-    """``"2.6 GB"``."""
+    """Format a number of bytes, such as ``"2.6 GB"``."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if number >= size:
             return f"{number / size:.1f} {unit}"
@@ -211,7 +211,7 @@ def in_bytes(number: int) -> str:
 
 
 def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
-    """Make a folder if it is missing, and ``lock`` its ``.lock``, which is returned open."""
+    """Make a folder if it is missing, lock its file ``.lock``, and return that file, open."""
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)

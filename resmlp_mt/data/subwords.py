@@ -24,7 +24,7 @@ from resmlp_mt.text.subwords import SUBWORDS, BPESubwords, SentencePieces
 
 @dataclass(frozen=True)
 class Subwords(Checked):
-    """What splits words into subwords, and how it is learned; subword-nmt applies the BPE of both learners."""
+    """The kind of subwords, and how they are learned. subword-nmt applies the BPE of both learners."""
 
     kind: str = option("bpe", "kind of subwords", name="subwords", choices=tuple(SUBWORDS))
     symbols: int = option(4000, "BPE merges, or size of the vocabulary", least=1, most=10**7)
@@ -46,28 +46,28 @@ class Subwords(Checked):
 
     @property
     def file_name(self) -> str:
-        """The name of the learned file; the second is what fairseq's ``from_pretrained`` looks for."""
+        """The name of the learned file; that of sentencepiece is what fairseq's ``from_pretrained`` looks for."""
         return {"bpe": "bpe.codes", "sentencepiece": "sentencepiece.bpe.model"}[self.kind]
 
     @property
     def library(self) -> str:
-        """The distribution that applies them."""
+        """The distribution that applies the subwords."""
         return "subword-nmt" if self.kind == "bpe" else "sentencepiece"
 
     def load(self, path: PathLike) -> BPESubwords | SentencePieces:
-        """A function from words to subwords, both with single spaces between, as learned in ``path``."""
+        """Return a function from words to subwords, both separated by single spaces, as learned in ``path``."""
         return SUBWORDS[self.kind](path)
 
 
 MOST_LETTERS = 1_000  # longest word that BPE is learned from: longer ones are lines without spaces, or no text
 SAMPLE = 500_000  # pairs, spread evenly over the text, from which sentencepiece learns: it holds them in memory
 COVERAGE = 0.9995  # share of the characters of a large alphabet that get a piece, as sentencepiece's authors advise
-ALPHABET = 1_000  # most frequent characters that have a piece all the same: at 0.9995, German would lose its Ö and %
-OWN = " \u2581\u2585"  # sentencepiece's own: the space, its mark for one, and its mark for unknown characters
+ALPHABET = 1_000  # this many frequent characters always get a piece: by COVERAGE alone, German would lose Ö and %
+OWN = " \u2581\u2585"  # used by sentencepiece itself: the space, its mark for a space, its mark for unknown characters
 
 
 def write_counts(counts: Mapping[str, int], path: PathLike) -> None:
-    """Write a word and how often it occurs a line, the most frequent first."""
+    """Write one word and its count per line, the most frequent word first."""
     with atomic_write(path) as file:
         ordered = sorted(counts.items(), key=lambda counted: (-counted[1], counted[0]))
         file.writelines(f"{word} {count}\n" for word, count in ordered)
@@ -77,7 +77,7 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
     """Learn BPE from the words of a text and their counts, and write the codes to ``path`` as subword-nmt does.
 
     Returns:
-        the number of merges learned, which a small text may keep below those asked for
+        the number of merges learned, which is lower than asked for if the text is too small
     """
     with atomic_write(path, "w+b") as codes:
         if any(line.index(" ") > 1 for line in read_lines(words)):  # subword-nmt fails without a pair of letters
@@ -86,7 +86,7 @@ def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) ->
             else:
                 _by_subword_nmt(words, codes, subwords.symbols)
         codes.seek(0)
-        learned = sum(1 for _ in codes) - 1  # without the first line, which tells the version
+        learned = sum(1 for _ in codes) - 1  # without the first line, which has the version
         if learned < 1:
             raise UserError(
                 f"no two letters come together twice in the training text's words of at most {MOST_LETTERS:,} letters: "
@@ -104,7 +104,7 @@ def _by_subword_nmt(words: Path, codes: IO[bytes], symbols: int) -> None:
 
 
 class _Merges:
-    """What subword-nmt takes for a file: a line with the version, then one for each merge."""
+    """The file that subword-nmt writes to, with progress: one line with the version, then one for each merge."""
 
     def __init__(self, codes: IO[bytes], progress: Progress):
         self._codes = codes
@@ -117,7 +117,7 @@ class _Merges:
 
 
 def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int) -> None:
-    # In a process of its own: its threads do not mix with forked workers.
+    # In a separate process: its threads do not mix with forked workers.
     program = Path(__file__).with_name("tokenizers_bpe.py")
     done = subprocess.run(
         [sys.executable, str(program), str(words), str(symbols)],
@@ -134,9 +134,9 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int) -> No
 
 
 def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> int:
-    """Learn a sentencepiece model from both sides of pairs, held in memory, and write it; returns how many pieces.
+    """Learn a sentencepiece model from both sides of pairs, held in memory; write it and return its number of pieces.
 
-    The model normalizes nothing (``identity``): what is cut into pieces comes back as it was.
+    The model does not normalize (``identity``): joined pieces give the original text.
     """
     from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
@@ -163,5 +163,5 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
 
 
 def evenly(pairs: Iterable[Pair], total: int, most: int = SAMPLE) -> Iterator[Pair]:
-    """All of ``total`` pairs, or every second, third, ... of them, so that no more than ``most`` come out."""
+    """Yield all of ``total`` pairs, or every second, third, ... pair, so that they are at most ``most``."""
     return islice(pairs, 0, None, -(-total // most) or 1)

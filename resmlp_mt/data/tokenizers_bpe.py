@@ -1,6 +1,6 @@
-"""BPE by Hugging Face's tokenizers, as subword-nmt writes it: `python tokenizers_bpe.py WORDS MERGES > CODES`.
+"""Learn BPE by Hugging Face's tokenizers, in subword-nmt's format: `python tokenizers_bpe.py WORDS MERGES > CODES`.
 
-WORDS has a word and how often it occurs on each line. No part of the package is imported, so that it starts at once.
+Each line of WORDS has a word and its count. No part of the package is imported, so that the program starts fast.
 """
 
 import json
@@ -10,14 +10,14 @@ from collections.abc import Iterator
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 END = "</w>"
-# Running words to learn from: tokenizers takes no counts, and counts pairs of letters in 32 bits. Of a longer text,
-# every second, third, ... word is taken.
+# Most running words to learn from: tokenizers reads text, not counts of words, and counts pairs of letters in 32 bits.
+# Of a longer text, only every second, third, ... word is used.
 MOST_WORDS = 200_000_000
-AT_ONCE = 100_000  # characters
+AT_ONCE = 100_000  # characters of text that are yielded together
 
 
 def counted(path: str) -> Iterator[tuple[str, int]]:
-    """The words of a file and their counts."""
+    """Yield the words of a file and their counts."""
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file:
             word, _, count = line.rpartition(" ")
@@ -25,7 +25,7 @@ def counted(path: str) -> Iterator[tuple[str, int]]:
 
 
 def running_text(path: str, step: int) -> Iterator[str]:
-    """The words as often as they occur, or every ``step``-th of them, some at a time."""
+    """Yield each word as often as it occurs, or every ``step``-th running word, as pieces of text."""
     passed = 0
     for word, count in counted(path):
         before, passed = passed, passed + count
@@ -37,7 +37,7 @@ def running_text(path: str, step: int) -> Iterator[str]:
 
 
 def learn(path: str, symbols: int) -> list[list[str]]:
-    """The merges learned, in their order: two symbols each."""
+    """Learn BPE and return the merges in their order, two symbols each."""
     total = 0
     letters, last = set[str](), set[str]()
     for word, count in counted(path):
@@ -48,15 +48,15 @@ def learn(path: str, symbols: int) -> list[list[str]]:
     tokenizer.pre_tokenizer = pre_tokenizers.CharDelimiterSplit(" ")
     trainer = trainers.BpeTrainer(
         vocab_size=len(letters) + len(last) + symbols,
-        min_frequency=2,  # as subword-nmt's
+        min_frequency=2,  # as in subword-nmt
         show_progress=False,
         end_of_word_suffix=END,
-        # Of pairs that are equally frequent the first is merged, by the order of the symbols. Left to itself, the
-        # trainer numbers these symbols as it meets them in a hash table, which is another in every run.
+        # Of equally frequent pairs, the trainer merges the first one by the numbers of the symbols. Without this list
+        # it numbers these symbols in the order of a hash table, which differs from run to run.
         special_tokens=sorted(last),
     )
     tokenizer.train_from_iterator(running_text(path, -(-total // MOST_WORDS)), trainer)
-    # A symbol that two merges lead to counts once in the vocabulary: there may be some merges more.
+    # Two merges can give the same symbol, which counts once in the vocabulary: so there may be more merges.
     return json.loads(tokenizer.to_str())["model"]["merges"][:symbols]
 
 

@@ -1,10 +1,10 @@
-"""WMT14 from its public archives: what it is, what must be downloaded, what it takes, and how it is prepared.
+"""WMT14 from its public archives: its contents, the downloads, the disk space needed, and how it is prepared.
 
-Sources of what is said here:
+Sources of the facts in this file:
 
 - URLs of the training archives: https://www.statmt.org/wmt14/translation-task.html
 - their second addresses, copies that https://github.com/huggingface/datasets made (its pull request 1912) and names in
-  ``datasets/wmt14/wmt_utils.py`` at 098b1c6; whether they still answer was not tried, but no other bytes are accepted
+  ``datasets/wmt14/wmt_utils.py`` at 098b1c6; not tested, but other bytes are refused
 - their sizes and sha256: https://github.com/tensorflow/datasets, ``tensorflow_datasets/url_checksums/``
   ``wmt14_translate.txt`` and, for the UN documents and Giga-French, ``wmt15_translate.txt``
 - their members: https://github.com/facebookresearch/fairseq, ``examples/translation/prepare-wmt14en2de.sh`` and
@@ -35,24 +35,24 @@ from resmlp_mt.text.words import Words
 
 @dataclass(frozen=True)
 class OfficialSet:
-    """A test set in SGML of sacrebleu's catalog."""
+    """A test set of sacrebleu's catalog, which is in SGML."""
 
-    name: str  # of its files of text
+    name: str  # of its text files
     key: str  # its name in the catalog, ``sacrebleu -t``
 
     @property
     def archive(self) -> PublicFile:
-        """The archive that the catalog names, under the name by which sacrebleu keeps it in its own folder."""
+        """The archive that the catalog names; its file name is the one in sacrebleu's own folder."""
         dataset = self._dataset()
         url = dataset.data[0]
         return PublicFile(f"{self.key.replace('/', '_')}.{url.rsplit('/', 1)[1]}", url, md5=dataset.md5[0])
 
     def paths(self, folder: Path, langs: tuple[str, str]) -> tuple[Path, Path]:
-        """The files of ``step``."""
+        """Return the paths of the files that ``step`` writes."""
         return folder / f"{self.name}.{langs[0]}", folder / f"{self.name}.{langs[1]}"
 
     def step(self, folder: Path, archive: Path, langs: tuple[str, str]) -> tuple[Step, Callable[[], dict[str, Any]]]:
-        """The step that writes ``NAME.LANG`` for both languages: byte by byte what sacrebleu scores against."""
+        """Return the step that writes ``NAME.LANG`` for both languages: the same bytes that sacrebleu scores with."""
         step = Step(
             f"take {self.name}", [archive], self.paths(folder, langs), {"set": self.key, "langs": langs}, ["sacrebleu"]
         )
@@ -80,7 +80,7 @@ class OfficialSet:
 
 @dataclass(frozen=True)
 class OfficialText(PlainText):
-    """The text of an official set as running text: without the entities (``&amp;``) that the SGML left in it."""
+    """The text of an official set as running text: entities (``&amp;``) that the SGML left in it are resolved."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def _running(line: bytes) -> bytes:
 
 
 def _training(folder: str, file: str, size: int, sha256: str) -> PublicFile:
-    """A training archive of statmt.org, and its copy."""
+    """Return a training archive of statmt.org, with its copy as a mirror."""
     copy = f"https://huggingface.co/datasets/wmt/{folder}/resolve/main/{file}"
     return PublicFile(file, f"https://www.statmt.org/{folder}/{file}", sha256, size=size, mirrors=(copy,))
 
@@ -139,7 +139,7 @@ CORPORA = {
 
 
 def members(corpus: str, langs: tuple[str, str]) -> tuple[str, str]:
-    """The members of both sides of a training corpus, whose source is English."""
+    """Return the archive members of both sides of a training corpus. The source must be English."""
     source, target = (CORPORA[corpus][1].format(pair=f"{langs[1]}-{langs[0]}", lang=lang) for lang in langs)
     return source, target
 
@@ -153,8 +153,8 @@ class Task:
     valid: Sequence[OfficialSet]
     test: OfficialSet
     symbols: int  # BPE merges, or pieces of the sentencepiece vocabulary
-    pairs: int  # of the training text, about
-    text_bytes: int  # of both its sides in UTF-8, about
+    pairs: int  # of the training text, approximately
+    text_bytes: int  # of both sides of the training text in UTF-8, approximately
 
 
 NEWSTEST2012 = OfficialSet("newstest2012", "wmt12")
@@ -185,11 +185,11 @@ TASKS = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """A task of WMT14 to be prepared.
+    """The preparation of a WMT14 task.
 
     Attributes:
-        archives: folder that a person names, which must have all archives; None: they are downloaded
-        sample: of each training corpus, only so many pairs from its beginning; None: all
+        archives: folder of the user, which must have all archives; None: they are downloaded
+        sample: use only this many pairs from the beginning of each training corpus; None: all
     """
 
     task: Task
@@ -204,17 +204,17 @@ class Preparation:
 
     @property
     def files(self) -> list[PublicFile]:
-        """All archives."""
+        """All archives that the task needs."""
         training = [ARCHIVES[CORPORA[name][0]] for name in self.task.train]
         return [*training, *(official.archive for official in (*self.task.valid, self.task.test))]
 
     @property
     def folder(self) -> Path:
-        """That of the archives."""
+        """The folder of the archives."""
         return self.archives or self.out / "raw"
 
     def run(self, workers: Workers = ALONE, overwrite: bool = False) -> dict[str, Any]:
-        """Obtain the archives and prepare them: ``pipeline.prepare``."""
+        """Get the archives and prepare their text by ``pipeline.prepare``."""
         task, langs = self.task, self.task.langs
         sets = [*task.valid, task.test]
         train = [ArchivedText(name, self.folder / CORPORA[name][0], members(name, langs)) for name in task.train]
@@ -248,13 +248,13 @@ class Preparation:
 
     @property
     def _download(self) -> int:
-        """Bytes that must still come, as far as sizes are known."""
+        """Bytes that are still to be downloaded; a file of unknown size counts as 0."""
         if self.archives:
             return 0
         return sum(max(0, (file.size or 0) - file.present_in(self.folder)) for file in self.files)
 
     def _obtain(self) -> None:
-        """Download all archives, or check those that a person has."""
+        """Check the disk space, then download all archives, or check those of the user."""
         check_disk(self.out, self._text_bytes, self._download)
         for file in self.files:
             path = file.taken_from(self.archives) if self.archives else file.fetched_into(self.folder)

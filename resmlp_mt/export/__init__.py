@@ -1,1 +1,1 @@
-"""A trained model as a folder for transformers and ``resmlp_mt.translate``, with graphs for ONNX Runtime."""
+"""Export a trained model: to a folder for transformers and ``resmlp_mt.translate``, and to graphs for ONNX Runtime."""

@@ -1,4 +1,4 @@
-"""The encoder and a step of the decoder as ONNX graphs in a model's folder."""
+"""Write the encoder and a step of the decoder as ONNX graphs into a model's folder."""
 
 import importlib.util
 import warnings
@@ -29,7 +29,7 @@ from resmlp_mt.translate.graphs import (
 )
 
 OPSET = 17
-"""of ONNX: old enough for any ONNX Runtime since 1.12, new enough for what the model needs"""
+"""ONNX operator set: old enough for ONNX Runtime since 1.12, new enough for the operators that the model needs."""
 
 Shapes = dict[str, list[str]]
 SOURCE: Shapes = {"keys": ["L", "B", "H", "D", "S"], "values": ["L", "B", "H", "S", "D"], "mask": ["B", "H", "1", "S"]}
@@ -40,26 +40,26 @@ STEP_OUTPUTS: Shapes = {
     "attention": ["R", "S"],
 }
 FREE = "B", "S", "R", "T", "T + 1"
-"""Sizes that are free at every call; L, H, D, C and V are the model's."""
+"""Sizes that can change from call to call; L, H, D, C and V are fixed by the model."""
 
 
 class DecoderStep(nn.Module):
-    """The scores of the next token, and what every mixing keeps of the past, one longer."""
+    """One decoding step: the scores of the next token, and the cache of every mixing with one more position."""
 
     def __init__(self, model: EncoderDecoder):
         super().__init__()
         self.decoder, self.channels = model.decoder, kept_channels(model)
 
     def forward(self, previous: Tensor, past: Tensor, *source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One step of R beams, those of a sentence one after another; at first of ``</s>``, with T = 0.
+        """Do one step of R beams, ordered by sentence. The first step has ``</s>`` as last token, and T = 0.
 
         Args:
             previous: the last token of each beam, R
-            past: L x T x R x C; a layer that keeps fewer channels has zeros behind them
-            source: what ``EncoderGraph`` gave
+            past: the cache, L x T x R x C; a layer that keeps fewer channels is padded with zeros
+            source: the outputs of ``EncoderGraph``
 
         Returns:
-            log-probabilities R x V; the longer past; the last layer's cross-attention, the mean of its heads, R x S
+            log-probabilities R x V; the cache, L x T+1 x R x C; the last layer's cross-attention, mean of heads, R x S
         """
         layers = len(self.decoder.layers)
         memories = [Memory(past[number, ..., :channels]) for number, channels in enumerate(self.channels)]
@@ -71,12 +71,12 @@ class DecoderStep(nn.Module):
                 memory.remember(past.new_zeros(1, past.size(2), channels))
             longer.append(F.pad(memory.all(), [0, max(self.channels) - channels]))
         last = attentions[-1]
-        assert last is not None  # check_graphs
+        assert last is not None  # as check_graphs ensures
         return scores[:, 0].log_softmax(-1), torch.stack(longer), last.mean(0)[:, 0]
 
 
 def kept_channels(model: EncoderDecoder) -> list[int]:
-    """Channels that the mixing of each layer remembers of a position; 1 of a layer without a mixing."""
+    """Return how many channels each layer's mixing remembers per position; 1 for a layer without a mixing."""
     end = torch.tensor([[END]])
     state = model.decoder.start(*model.encoder(end))
     state.memories = [Memory() for _ in state.memories]
@@ -86,7 +86,7 @@ def kept_channels(model: EncoderDecoder) -> list[int]:
 
 @torch.no_grad()
 def write_graphs(folder: Path, model: EncoderDecoder) -> None:
-    """Write the graphs of a model in fp32, which this folds, into an empty folder.
+    """Fold a model in fp32 (in place), and write its graphs into an empty folder.
 
     Tracing records one path through the code, so the example has several sentences, padding, several beams and a past.
     """
@@ -107,7 +107,7 @@ def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: S
         for name, shape in {**inputs, **outputs}.items()
     }
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of every if that tracing has settled, and of PyTorch's newer exporter
+        warnings.simplefilter("ignore")  # about ifs that tracing makes constant, and PyTorch's newer exporter
         try:
             torch.onnx.export(
                 module.eval(),
@@ -119,12 +119,12 @@ def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: S
                 opset_version=OPSET,
                 dynamo=False,
             )
-        except RuntimeError as error:  # the exporter raises them, too
+        except RuntimeError as error:  # the exporter's own errors are such, too
             raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason(error)}") from error
 
 
 def add_graphs(folder: Path) -> float:
-    """Write the graphs of a model's folder into its folder ``onnx``; how far their scores are from PyTorch's."""
+    """Write the graphs of a model's folder into its folder ``onnx``; return the difference of scores from PyTorch's."""
     for package in "onnx", "onnxruntime":
         if not importlib.util.find_spec(package):
             raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
@@ -135,6 +135,6 @@ def add_graphs(folder: Path) -> float:
     with atomic_folder(place) as new:
         write_graphs(new, model)
         found = difference(OnnxModel(new, model, torch.get_num_threads()), model)
-        if not found <= TOLERANCE:  # nor is nan
+        if not found <= TOLERANCE:  # also if it is nan
             raise UserError(f"{folder}: not the graphs of this model by {found:.1e}: nothing is written")
         return found

@@ -1,4 +1,4 @@
-"""A trained model as a folder that transformers and ``resmlp_mt.translate`` read, without fairseq."""
+"""Export a trained model to a folder that transformers and ``resmlp_mt.translate`` read without fairseq."""
 
 import json
 import math
@@ -24,13 +24,13 @@ from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import model_folder
 
 TOLERANCE = 1e-4
-"""Of scores. In fp32 they differ by about 1e-6; a mistake makes more of it than this."""
+"""Largest difference of scores allowed. In fp32 they differ by about 1e-6; a mistake gives more than this."""
 BEAM = 4
-LARGEST = 1 << 20  # bytes of a file of scores
-LONGEST = 200  # tokens of a translation without </s>, as in fairseq
+LARGEST = 1 << 20  # bytes that a file of scores may have
+LONGEST = 200  # most tokens of a translation, without </s>, as in fairseq
 
 _FACE = {"configuration_resmlp": "nn", "modeling_resmlp": "nn", "tokenization_resmlp": "text"}
-"""Files for transformers, and the room whose files each needs."""
+"""The files for transformers, and the package of ours whose files each one needs."""
 _OURS = re.compile(r"^from resmlp_mt\.[\w.]*\.(\w+) import", re.MULTILINE)
 _ALONG = """
 if TYPE_CHECKING:  # from a local folder transformers takes along what a file imports itself, and no more
@@ -99,23 +99,23 @@ Python files of this folder run: read them first.
 
 @dataclass(frozen=True)
 class Card:
-    """What a user says of a model."""
+    """The user's statements about a model, for its model card."""
 
-    name: str  # the folder's
-    checkpoints: Sequence[str]  # that the model is the average of
-    license: str | None = None  # as Hugging Face's hub spells it
-    trained_on: str | None = None  # in words
+    name: str  # of the folder
+    checkpoints: Sequence[str]  # which were averaged
+    license: str | None = None  # identifier, as Hugging Face's hub spells it
+    trained_on: str | None = None  # description of the training data
     scores: Sequence[tuple[str, float, str]] = ()  # name, value and signature of each
 
     def text(self, trained: Trained, model: EncoderDecoder, subwords: str) -> str:
-        """README.md; ``subwords`` are those of ``TextSettings``."""
+        """Return the text of README.md, the model card; ``subwords`` as in ``TextSettings``."""
         rows = [[name, str(value), f"`{signature}`".replace("|", r"\|")] for name, value, signature in self.scores]
         return TEMPLATE.format(
             name=self.name,
             source=trained.languages[0],
             target=trained.languages[1],
             cfg=model.cfg,
-            longest_source=model.cfg.encoder.positions - 1,  # </s> takes one
+            longest_source=model.cfg.encoder.positions - 1,  # </s> takes one position
             longest_target=min(LONGEST, model.cfg.decoder.positions - 1),
             trained=trained,
             license_entry=f"\nlicense: {json.dumps(self.license)}" if self.license else "",
@@ -129,7 +129,7 @@ class Card:
 
 
 def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
-    """Name, value and signature of each score that ``resmlp-mt score --json`` printed."""
+    """Read the name, value and signature of each score from the output of ``resmlp-mt score --json``."""
     try:
         values: Any = read_object(path, LARGEST)
     except OSError as error:
@@ -141,7 +141,7 @@ def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
 
 
 def sources() -> dict[str, str]:
-    """The source files of a folder: names and contents. They import one another from one folder without subfolders."""
+    """Return the Python files of a folder: names and contents. They import each other without subfolders."""
     package = Path(resmlp_mt.__file__).parent
     rooms = {
         room: {path.stem: path.read_text(encoding="utf-8") for path in sorted((package / room).glob("[a-z]*.py"))}
@@ -156,11 +156,11 @@ def sources() -> dict[str, str]:
 
 
 def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[TextSettings, bytes]:
-    """How the text of a model is treated, and its learned subwords: of ``codes``, or that of the prepared data."""
+    """Return a model's text settings and its learned subwords, from the file ``codes`` or from the prepared data."""
     raw = RawText.of(data)
     raw.check_languages(*trained.languages)
     if codes is None:
-        raw.splitter()  # sees that they are those of the preparation
+        raw.splitter()  # checks that the file is the one of the preparation
     path = Path(codes or raw.folder / raw.learned)
     settings = raw.settings(*trained.languages)
     try:
@@ -173,7 +173,7 @@ def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[T
 
 
 def check_known(model: nn.Module) -> None:
-    """Refuse a model with code that a folder would not have, such as a mixing of the user's own."""
+    """Refuse a model whose code would be missing in the folder, such as a mixing of the user's own."""
     for module in model.modules():
         if not type(module).__module__.startswith(("resmlp_mt.nn.", "torch.")):
             name = f"{type(module).__name__} of {type(module).__module__}"
@@ -181,7 +181,7 @@ def check_known(model: nn.Module) -> None:
 
 
 def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Sources B x S, previous tokens B x T, where these are no padding, at random; the last is as long as can be."""
+    """Yield random batches (source B x S, previous tokens B x T, their mask B x T); the last has the maximum length."""
     generator = torch.Generator().manual_seed(0)
     longest_source, longest_target = model.max_positions()
     pad, eos = model.encoder.dictionary.pad(), model.encoder.dictionary.eos()
@@ -208,14 +208,14 @@ def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor,
 
 
 def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
-    """Those of fairseq's model, as an ``EncoderDecoder`` gives them."""
+    """Return the scores of fairseq's model as an ``EncoderDecoder`` gives them, B x T x V."""
     out = model(source, None, previous)
     return out[0] if model.decoder.adaptive_softmax is None else model.get_normalized_probs(out, log_probs=True)
 
 
 @torch.no_grad()
 def largest_difference(model: Any, ours: EncoderDecoder) -> float:
-    """How far scores are at most from those of fairseq's model (fp32, not folded); infinity where one is no number."""
+    """Return the largest difference of scores from fairseq's model (fp32, not folded); infinity if one is nan."""
     found = [
         (ours(source, previous) - fairseq_scores(model, source, previous))[real].abs().max()
         for left_pad_target in (False, True)
@@ -227,7 +227,7 @@ def largest_difference(model: Any, ours: EncoderDecoder) -> float:
 def write_hub_folder(
     out: Path, trained: Trained, text: TextSettings, learned: bytes, card: Card, onnx: bool = False
 ) -> float:
-    """Write the folder (``onnx``: with graphs, too), and tell the largest difference of a score from fairseq's."""
+    """Write the folder (``onnx``: with graphs, too), and return the largest difference of a score from fairseq's."""
     check_new(out)
     model = trained.model.without_fairseq()
     check_known(model)

@@ -1,1 +1,1 @@
-"""From what fairseq-generate printed to BLEU."""
+"""Score the output of fairseq-generate: BLEU and chrF2."""

@@ -1,4 +1,4 @@
-"""From a model's subwords to words, to Moses tokens and to running text."""
+"""Turn a model's subwords into words, Moses tokens and running text."""
 
 import re
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ from resmlp_mt.text.subwords import WORD_START, joined
 from resmlp_mt.text.words import LineTokenizer, Words
 
 FEW = 20
-"""One line of so many may hold marks of subwords, or what joining them wrongly leaves: text may hold them itself."""
+"""One line in this many may hold marks of subwords, or remains of wrong joining: ordinary text can hold them, too."""
 KINDS = {"subword_nmt": "bpe", "sentencepiece": "sentencepiece"}
 SUBWORDS = (*KINDS, "none")
-_CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's, inside a word
+_CUT = re.compile(r"(?<=\S)@@(?= |$)")  # subword-nmt's mark inside a word
 
 
 def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
-    """Join subwords, one of ``SUBWORDS``, as fairseq's ``--remove-bpe`` does; ``what`` names the lines in errors."""
-    marked = 2 * sum(WORD_START in line for line in lines) > sum(map(bool, lines))  # pieces have one in every line
+    """Join subwords as fairseq's ``--remove-bpe`` does; ``scheme``: of SUBWORDS, ``what``: name of lines in errors."""
+    marked = 2 * sum(WORD_START in line for line in lines) > sum(map(bool, lines))  # sentencepiece marks every line
     if scheme != "sentencepiece" and marked:
         raise UserError(f"{what}: sentencepiece's subwords ({WORD_START}): give --subwords sentencepiece")
     if scheme == "sentencepiece" and not marked and any(" " in line for line in lines):
@@ -29,7 +29,7 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
         raise UserError(f"{what}: no sentencepiece marks ({WORD_START}): the words are joined, give --subwords none")
     words = list(lines) if scheme == "none" else [joined(line, KINDS[scheme]) for line in lines]
     cut = [number for number, line in enumerate(words, start=1) if _CUT.search(line)]
-    if FEW * len(cut) > len(words):  # a text may hold the mark itself
+    if FEW * len(cut) > len(words):  # ordinary text can hold the mark, too
         raise UserError(
             f"{what}: translation {cut[0]} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
         )
@@ -59,7 +59,7 @@ def _joined_wrongly(what: str, example: str) -> str:
 
 
 def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None:
-    """Refuse tokens given as running text and the reverse: every score would be wrong, silently."""
+    """Refuse tokens given as running text, and the reverse: every score would be wrong without an error."""
     other = re.compile(r"\w[.?!]$" if tokenized else r"\w \.$")
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
         example = next(filter(other.search, lines))
@@ -73,11 +73,11 @@ def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None
 
 
 class Moses:
-    """Moses tokenization of one language, by sacremoses and as the corpora's own: ``tokens`` of running text, ``text``
-    of tokens.
+    """Moses tokenization of one language by sacremoses, as for the corpora: ``tokens`` splits running text into tokens,
+    ``text`` makes running text of tokens.
 
-    All tokens are in one form, that of ``tokenizer.perl -no-escape`` without ``-a``, so that tokens of corpora prepared
-    either way compare.
+    All tokens have the form of ``tokenizer.perl -no-escape`` without ``-a``, so that tokens can be compared however the
+    corpus was prepared.
     """
 
     def __init__(self, language: str, normalize: bool = False):

@@ -1,8 +1,8 @@
-"""What fairseq-generate prints: its hypotheses, put back in the order of the test set.
+"""Read the output of fairseq-generate, and put its hypotheses back into the order of the test set.
 
 The lines come in order of length, each with the number of its sentence: ``S-`` source, ``T-`` target, ``H-``
 hypothesis, ``D-`` hypothesis after fairseq's own detokenization, ``P-`` scores of the positions; ``A-``, ``I-`` and
-``E-`` by option. Log lines stand between them. The H- lines are read, whatever the run's options made of the D- lines.
+``E-`` by option. Log lines are between them. The H- lines are used: the D- lines depend on the options of the run.
 """
 
 import re
@@ -21,7 +21,7 @@ _CLOSING_LINE = re.compile(r"Generate \S+ with beam=[0-9]+: |.* \| Translated [0
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """One sentence's best translation, as printed, where it stood (``file:line``), and whether it is its T- line's."""
+    """A sentence's best translation as printed, its place (``file:line``), and whether it equals the T- line."""
 
     text: str
     where: str
@@ -29,19 +29,19 @@ class Hypothesis:
 
 
 def is_sentence_line(line: str) -> bool:
-    """Whether fairseq-generate printed this line for one of its sentences."""
+    """Return whether fairseq-generate printed this line for one of its sentences."""
     return _SENTENCE_LINE.match(line) is not None
 
 
 def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int, Hypothesis]:
-    """Read the hypotheses of one run, or those of all its shards together, one file a shard, by sentence number.
+    """Read the hypotheses of a run by sentence number; for a run in shards, from one file per shard.
 
-    Of a sentence's list of ``nbest``, which fairseq prints best first, the first is taken.
+    Of the ``nbest`` hypotheses of a sentence, the first one is used: fairseq prints the best one first.
     """
     hypotheses: dict[int, Hypothesis] = {}
     for path in paths:
         finished = False
-        previous, rank = -1, 0  # the sentence of the last H- line, and how many it has had
+        previous, rank = -1, 0  # the sentence of the last H- line, and its H- lines so far
         target = ""  # the last T- line
         for number, line in enumerate(read_lines(path), start=1):
             if _CLOSING_LINE.match(line):
@@ -49,7 +49,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
             elif is_sentence_line(line):
                 finished = False  # a file may hold several runs: each must be complete
             if line.startswith("T-"):
-                target = line[2:].replace("<<unk>>", "<unk>")  # as a hypothesis has it
+                target = line[2:].replace("<<unk>>", "<unk>")  # as hypotheses have it
             elif line.startswith("D-") and rank == 1 and _SCORE.sub("", line[2:], count=1) == target:
                 hypotheses[previous] = replace(hypotheses[previous], is_target=True)
             if not line.startswith("H-"):
@@ -81,7 +81,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
 
 
 def check_translated(hypotheses: Mapping[int, Hypothesis]) -> None:
-    """Refuse the references themselves, which ``fairseq-generate --score-reference`` prints as hypotheses."""
+    """Refuse output whose hypotheses are the references, as ``fairseq-generate --score-reference`` prints."""
     if all(hypothesis.is_target for hypothesis in hypotheses.values()):
         file = hypotheses[min(hypotheses)].where.rpartition(":")[0]
         raise UserError(
@@ -100,7 +100,7 @@ def in_order(hypotheses: Mapping[int, Hypothesis], count: int) -> list[str]:
         )
     missing = [sentence for sentence in range(count) if sentence not in hypotheses]
     if missing:
-        # By default fairseq drops a last batch whose size is no multiple of 8, without a word (its issue 5036).
+        # By default fairseq silently drops a last batch whose size is not a multiple of 8 (its issue 5036).
         raise UserError(
             f"no hypothesis for sentence {missing[0]} (line {missing[0] + 1} of the reference), {len(missing)} of "
             f"{count} are missing: generate with --required-batch-size-multiple 1 and without skipping long sentences, "

@@ -1,4 +1,4 @@
-"""Scores, all by sacrebleu: sacreBLEU and chrF2 of running text, BLEU of tokens, the paired bootstrap; ``score``."""
+"""Scores by sacrebleu: sacreBLEU and chrF2 of running text, BLEU of tokens, paired bootstrap; the work of ``score``."""
 
 import json
 import os
@@ -39,10 +39,10 @@ def _score(metric: BLEU | CHRF, hypotheses: Sequence[str], references: Sequence[
 
 
 def sacre_bleu(language: str) -> BLEU:
-    """sacreBLEU with its defaults for a target language: for Chinese, Japanese and Korean with their own words."""
+    """Return sacreBLEU with its defaults for a language; Chinese, Japanese and Korean have their own tokenizers."""
     try:
         return BLEU(trg_lang=language)
-    except (RuntimeError, AssertionError) as error:  # the second for a dictionary of another version
+    except (RuntimeError, AssertionError) as error:  # AssertionError: a dictionary of another version
         raise UserError(
             f"sacreBLEU for {language} needs MeCab and its dictionary: pip install 'sacrebleu[{language}]'"
         ) from error
@@ -57,7 +57,7 @@ def detokenized_scores(hypotheses: Sequence[str], references: Sequence[str], lan
 
 
 def tokenized_bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Score:
-    """Score tokens as they stand, without smoothing, 0 to 100: the BLEU of Moses' multi-bleu.perl and fairseq-score."""
+    """Score tokens as they are, without smoothing, 0 to 100: the BLEU of Moses' multi-bleu.perl and fairseq-score."""
     return _score(BLEU(tokenize="none", smooth_method="none", force=True), hypotheses, references)
 
 
@@ -72,7 +72,7 @@ def split_compounds(tokens: str) -> str:
 def paired_bootstrap(
     system: Sequence[str], baseline: Sequence[str], references: Sequence[str], language: str
 ) -> dict[str, Any]:
-    """Whether two systems differ, by sacrebleu's paired bootstrap resampling (Koehn 2004) on running text: by metric
+    """Compare two systems by sacrebleu's paired bootstrap resampling (Koehn 2004) on running text. Returns by metric:
     the scores of both, means and 95 % confidence half-widths over the resamples, and the p-value of their difference.
     """
     metrics = {"sacrebleu": sacre_bleu(language), "chrf2": CHRF()}
@@ -89,7 +89,7 @@ def paired_bootstrap(
                 side: {"score": float(result.score), "mean": float(result.mean), "ci": float(result.ci)}
                 for side, result in zip(("baseline", "system"), sides, strict=True)
             },
-            # sacrebleu counts the resamples that differ by more, and finds none where nothing differs in any
+            # sacrebleu counts resamples that differ by more: for equal systems none does, and its p is wrong
             "p_value": 1.0 if sides[0].score == sides[1].score else float(sides[1].p_value),
             "signature": str(signatures[name]),
         }
@@ -97,7 +97,7 @@ def paired_bootstrap(
 
 
 def complete(args: Namespace) -> None:
-    """Fill in the defaults that depend on other options; refuse what does not go together."""
+    """Fill in the defaults that depend on other options; refuse options that contradict each other."""
     if bool(args.generated) == bool(args.hypotheses):
         raise UserError("give either what fairseq-generate printed, or --hypotheses FILE")
     if bool(args.sacrebleu_set) != bool(args.language_pair):
@@ -118,7 +118,7 @@ def complete(args: Namespace) -> None:
 
 
 def score(args: Namespace) -> dict[str, Any]:
-    """The scores by the options, after ``complete``, and the comparison with a baseline; writes ``--output``."""
+    """Compute the scores and the comparison with a baseline, by options after ``complete``; write ``--output``."""
     reference_file = args.reference or _file_of_set(args.sacrebleu_set, args.language_pair)
     if args.output is not None:
         texts = args.hypotheses, reference_file, args.tokenized_reference, args.baseline
@@ -163,7 +163,7 @@ def score(args: Namespace) -> dict[str, Any]:
 
 
 def report(result: dict[str, Any]) -> None:
-    """Print for people."""
+    """Print the result of ``score`` as text."""
     print(f"{result['segments']} segments, target language {result['target_lang']}")
     for key, score in result["scores"].items():
         line = f"{LABELS[key]:<32} {score['score']:6.2f}  {score['signature']}  {score.get('verbose_score', '')}"
@@ -182,19 +182,19 @@ def report(result: dict[str, Any]) -> None:
 def words_of(
     language: str, lines: list[str], subwords: str, tokenized: bool, reference: list[str], what: str
 ) -> list[str]:
-    """Join subwords, and check that the result is text of the stated kind."""
+    """Join subwords, and check that the result is tokens (``tokenized``) or running text."""
     words = undo_subwords(lines, subwords, what)
-    # Words of a model that has learned little may run together; where its subwords are marked, that is its own doing.
+    # A model that has learned little may write words together. Marked subwords show that it did so itself.
     if language not in UNSPACED and not any("@@ " in line or WORD_START in line for line in lines):
         check_spaces(words, reference, what)
-    # A full stop behind a word that has no end says nothing.
+    # A full stop after an unfinished word says nothing about the tokenization.
     ended = [text for text, line in zip(words, lines, strict=True) if not re.search(r"@@ \S$", line)]
     check_tokenization(ended, tokenized, what)
     return words
 
 
 def _read_system(args: Namespace, reference: list[str]) -> list[str]:
-    """The system's words: tokens, or running text with ``--tokenizer none``."""
+    """Return the system's words: tokens, or running text with ``--tokenizer none``."""
     if args.hypotheses:
         lines, what = _read_text(args.hypotheses, len(reference)), args.hypotheses
     else:
@@ -205,7 +205,7 @@ def _read_system(args: Namespace, reference: list[str]) -> list[str]:
 
 
 def _read_baseline(args: Namespace, moses: Moses, reference: list[str]) -> list[str]:
-    """The baseline as running text: what fairseq-generate printed, or finished text."""
+    """Return the baseline as running text, from fairseq-generate's output or finished text."""
     what = args.baseline
     if not any(map(is_sentence_line, read_lines(what))):
         return words_of(args.target_lang, _read_text(what, len(reference)), "none", False, reference, what)
@@ -222,7 +222,7 @@ def _read_generated(paths: list[str], nbest: int, count: int) -> list[str]:
 
 
 def _read_text(path: str, count: int | None = None) -> list[str]:
-    """A file of plain lines: ``count`` of them, if given."""
+    """Read a file of plain lines, exactly ``count`` of them, if given."""
     lines = list(read_lines("/dev/stdin" if path == "-" else path))
     if not any(map(str.strip, lines)):
         raise UserError(f"{path}: {'blank lines alone' if lines else 'empty'}")
@@ -235,7 +235,7 @@ def _read_text(path: str, count: int | None = None) -> list[str]:
 
 
 def _read_joined(path: str, count: int | None = None) -> list[str]:
-    """A file of plain lines without subwords."""
+    """Read a file of plain lines, which must not hold subwords."""
     lines = _read_text(path, count)
     try:
         return undo_subwords(lines, "none", path)
@@ -244,7 +244,7 @@ def _read_joined(path: str, count: int | None = None) -> list[str]:
 
 
 def _file_of_set(name: str, pair: str) -> str:
-    """The reference of a test set of sacrebleu's catalog."""
+    """Return the file with the reference of a test set of sacrebleu's catalog."""
     try:
         files = sacrebleu.get_reference_files(name, pair)
     except (Exception, SystemExit) as error:  # sacrebleu raises bare Exceptions, and exits on a wrong checksum
@@ -258,7 +258,7 @@ def _file_of_set(name: str, pair: str) -> str:
 
 
 def _remark(text: str) -> None:
-    """Tell something beside the scores."""
+    """Print a remark on standard error."""
     print(f"remark: {text}", file=sys.stderr)
 
 

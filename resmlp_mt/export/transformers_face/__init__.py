@@ -1,5 +1,5 @@
-"""The model and its text for Hugging Face's transformers: files that an exported folder gets a copy of.
+"""The model and its tokenizer for Hugging Face's transformers. An exported folder gets a copy of these files.
 
-In the copy, ``from resmlp_mt.ROOM.FILE import`` becomes ``from .FILE import``, which is what transformers follows, in
+In the copy, ``from resmlp_mt.PACKAGE.FILE import`` becomes ``from .FILE import``. transformers follows such imports, in
 one folder without subfolders.
 """

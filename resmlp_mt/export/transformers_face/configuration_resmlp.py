@@ -1,7 +1,7 @@
 """The configuration of a ResMLP encoder-decoder for transformers."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy needs the first)
+from typing import TYPE_CHECKING, Any  # noqa: F401 (the code added to the copy needs the first)
 
 from transformers import PretrainedConfig
 
@@ -9,7 +9,7 @@ from resmlp_mt.nn.config import ModelConfig
 
 
 class ResMLPConfig(PretrainedConfig):
-    """``config.json``; ``sizes`` are the entries of a ``ModelConfig``."""
+    """The contents of ``config.json``; ``sizes`` are the fields of a ``ModelConfig``."""
 
     model_type = "resmlp_mt"
     keys_to_ignore_at_inference = ["past_key_values"]

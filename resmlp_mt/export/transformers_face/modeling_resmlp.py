@@ -1,6 +1,6 @@
-"""A ResMLP encoder-decoder for transformers: the layers that trained it, with transformers' arguments and results."""
+"""A ResMLP encoder-decoder for transformers: the layers used in training, with transformers' arguments and results."""
 
-from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy needs the first)
+from typing import TYPE_CHECKING, Any  # noqa: F401 (the code added to the copy needs the first)
 
 import torch
 import torch.nn.functional as F
@@ -15,7 +15,7 @@ from resmlp_mt.nn.memory import Memory
 from resmlp_mt.nn.positions import SinusoidalPositions, restore_padding
 
 IGNORED = -100
-"""Labels that the loss leaves out."""
+"""The value of labels that the loss ignores."""
 
 
 class ResMLPEncoder(Encoder):
@@ -26,7 +26,7 @@ class ResMLPEncoder(Encoder):
     def forward(  # type: ignore[override]
         self, input_ids: Tensor, attention_mask: Tensor | None = None, **kwargs: Any
     ) -> BaseModelOutput:
-        """``B x S -> B x S x C``, padded on either side; the mask is 0 there (None: where the padding token is)."""
+        """``B x S -> B x S x C``, padded on either side. The mask is 0 at padding; None: found by the padding token."""
         if attention_mask is not None:
             input_ids = input_ids.masked_fill(attention_mask == 0, self.pad)
         _, shift = self.shift_left(input_ids)
@@ -35,9 +35,9 @@ class ResMLPEncoder(Encoder):
 
 
 class CachedMemory(Memory):
-    """What a mixing remembers, in transformers' cache: a half of the channels as keys, the other as values.
+    """What a mixing remembers, in transformers' cache: one half of the channels as keys, the other half as values.
 
-    They are B x 1 x T x C/2 there: transformers then gives each beam its past.
+    Each half is B x 1 x T x C/2, so that transformers can reorder the beams.
     """
 
     def __init__(self, cache: DynamicCache, layer: int):
@@ -53,7 +53,7 @@ class CachedMemory(Memory):
 
     @staticmethod
     def joined(keys: Tensor, values: Tensor) -> Tensor:
-        """T x B x C"""
+        """Return what is remembered, T x B x C, from its two halves."""
         return torch.cat([keys, values], -1).squeeze(1).transpose(0, 1)
 
 
@@ -71,30 +71,30 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        # Parameters have their starting values. A table that is computed and not stored is lost where a model is built
-        # without memory, as from_pretrained does.
+        # Parameters have their initial values already. A table that is computed and not stored is lost when a model
+        # is built without memory, as in from_pretrained.
         if isinstance(module, SinusoidalPositions):
             with torch.no_grad(), torch.device(module.table.device):
                 module.table.copy_(module.made())
 
     def tie_weights(self, *args: Any, **kwargs: Any) -> None:
-        """Make one parameter of those that are shared."""
+        """Make the parameters that are shared one parameter."""
         super().tie_weights(*args, **kwargs)
         share_(self, self.config.model)
 
     def get_encoder(self, *args: Any, **kwargs: Any) -> nn.Module:
-        """What ``generate`` calls once for all steps."""
+        """Return the encoder, which ``generate`` calls once for all steps."""
         return self.encoder
 
     def get_input_embeddings(self) -> nn.Module:
-        """Those of the source."""
+        """Return the embeddings of the source."""
         return self.encoder.embed_tokens
 
     def get_output_embeddings(self) -> None:
-        """None: what is shared is told by ``_tied_weights_keys``."""
+        """Return None: ``_tied_weights_keys`` says what is shared."""
 
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
-        """``</s>`` and all labels but the last, B x T."""
+        """Return ``</s>`` and all labels but the last, B x T."""
         if ((labels[:, 0] == IGNORED) | (labels[:, 0] == self.config.pad_token_id)).any():
             raise ValueError("labels begin with padding: pad them on the right (tokenizer.padding_side)")
         start = labels.new_full((len(labels), 1), self.config.decoder_start_token_id)
@@ -115,20 +115,20 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> Seq2SeqLMOutput | tuple[Any, ...]:
-        """Scores of what follows each decoder input.
+        """Compute the scores of the token after each decoder input.
 
         Args:
             input_ids: B x S, each sentence with ``</s>`` at its end, padded on either side
-            attention_mask: that of the encoder
-            decoder_input_ids: B x T, ``</s>`` first; with a cache those that are new. None: from the labels
-            encoder_outputs, past_key_values: what the encoder and the call before gave
-            labels: B x T, with ``</s>`` at their end; -100 and padding count nothing
-            use_cache: give ``past_key_values``; by default unless there are labels
-            output_attentions: give the cross-attentions, each layer's B x H x T x S
-            num_items_in_batch: what the sum of the losses is divided by; None: the labels that count
+            attention_mask: as for the encoder, B x S, 0 at padding
+            decoder_input_ids: B x T, ``</s>`` first; with a cache, the new ones alone. None: made from the labels
+            encoder_outputs, past_key_values: results of the encoder and of the call before
+            labels: B x T, with ``</s>`` at their end; -100 and padding are ignored
+            use_cache: return ``past_key_values``; None: as configured, but not if there are labels
+            output_attentions: return the cross-attentions, B x H x T x S for each layer
+            num_items_in_batch: divisor of the summed losses; None: the number of labels not ignored
 
         Returns:
-            logits B x T x V, the loss if there are labels, and so on
+            logits B x T x V, the loss if there are labels, cache, attentions, encoder's result
         """
         if encoder_outputs is None:
             encoder_outputs = self.encoder(input_ids, attention_mask)
@@ -165,7 +165,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         return result if return_dict is not False else result.to_tuple()
 
     def _sources(self, encoded: Tensor, padding: Tensor | None, cache: EncoderDecoderCache) -> list[Source | None]:
-        """What each layer's cross-attention reads of the encoding (B x S x C), from the cache if it is there."""
+        """Return what each layer's cross-attention reads of the encoding (B x S x C), from the cache if it has it."""
         sources: list[Source | None] = []
         for number, layer in enumerate(self.decoder.layers):
             if layer.cross_attention is None:
@@ -184,7 +184,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
     def _step(
         self, tokens: Tensor, sources: list[Source | None], cache: EncoderDecoderCache, need_weights: bool
     ) -> tuple[Tensor, tuple[Tensor | None, ...] | None]:
-        """Positions behind those in the cache, which has what each mixing remembers of them."""
+        """Decode the positions after those in the cache, which holds what each mixing remembers of them."""
         start, layers = cache.get_seq_length(), range(len(self.decoder.layers))
         if start == 0 and bool((tokens[:, 0] == self.config.pad_token_id).any()):
             raise ValueError("decoder_input_ids begin with padding: pad them on the right, or give use_cache=False")
@@ -192,7 +192,7 @@ class ResMLPForConditionalGeneration(PreTrainedModel, GenerationMixin):
         state = State(sources, memories, start)
         logits, weights = self.decoder.step(tokens, state, layers if need_weights else ())
         for layer, memory in zip(self.decoder.layers, memories, strict=True):
-            if layer.mixing is None:  # transformers counts positions by what is remembered
+            if layer.mixing is None:  # transformers counts positions by the cache
                 memory.remember(logits.new_zeros(tokens.size(1), len(tokens), 2))
         if not need_weights:
             return logits, None

@@ -1,9 +1,9 @@
-"""Text to a ResMLP's numbers and back for transformers: as its data was prepared, without a word changed on the way."""
+"""The tokenizer of a ResMLP for transformers: text to numbers and back, exactly as its training data was prepared."""
 
 import os
 import shutil
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any  # noqa: F401 (what is added to the copy needs the first)
+from typing import TYPE_CHECKING, Any  # noqa: F401 (the code added to the copy needs the first)
 
 from transformers import PreTrainedTokenizer
 
@@ -13,9 +13,9 @@ FILES = {"source_file": "source_symbols.txt", "target_file": "target_symbols.txt
 
 
 class ResMLPTokenizer(PreTrainedTokenizer):
-    """Source text in, target text out; ``text_target=...`` takes target text in.
+    """Encodes source text and decodes target text; ``text_target=...`` encodes target text.
 
-    ``settings`` are the entries of ``TextSettings``, and transformers' own.
+    ``settings`` are the fields of ``TextSettings``, and transformers' own.
     """
 
     vocab_files_names = FILES
@@ -35,11 +35,11 @@ class ResMLPTokenizer(PreTrainedTokenizer):
 
     @property
     def vocab_size(self) -> int:
-        """Entries of the source dictionary, or of the target's while target text is taken in."""
+        """Entries of the source dictionary, or of the target dictionary while target text is encoded."""
         return len(self.text.vocabularies[self._of_target])
 
     def get_vocab(self) -> dict[str, int]:
-        """Symbols of the side at hand, and their numbers."""
+        """Return the symbols of the current side, and their numbers."""
         return dict(self.text.vocabularies[self._of_target])
 
     def _switch_to_input_mode(self) -> None:
@@ -49,7 +49,7 @@ class ResMLPTokenizer(PreTrainedTokenizer):
         self._of_target = True
 
     def tokenize(self, text: str, **kwargs: Any) -> list[str]:
-        """The subwords of a line of text; ``<unk>`` and the like in it are words as others are."""
+        """Return the subwords of a line of text, in which ``<unk>`` and other special symbols are ordinary words."""
         return self.text.pieces(text, self._of_target)
 
     def _convert_token_to_id(self, token: str) -> int:
@@ -61,16 +61,16 @@ class ResMLPTokenizer(PreTrainedTokenizer):
     def build_inputs_with_special_tokens(
         self, token_ids_0: list[int], token_ids_1: list[int] | None = None
     ) -> list[int]:
-        """``</s>`` at the end."""
+        """Add ``</s>`` at the end."""
         return [*token_ids_0, *(token_ids_1 or []), END]
 
     def _decode(self, token_ids: int | list[int], *args: Any, **kwargs: Any) -> str:
-        """Running text of the target language, without ``</s>`` and the like."""
+        """Return running text of the target language, without ``</s>`` and other special symbols."""
         numbers = [token_ids] if isinstance(token_ids, int) else token_ids
         return self.text.decode(number for number in numbers if number >= 0)
 
     def save_vocabulary(self, save_directory: str, filename_prefix: str | None = None) -> tuple[str, ...]:
-        """Copy the dictionaries and the learned subwords."""
+        """Copy the dictionaries and the learned subwords; return their new paths."""
         prefix = f"{filename_prefix}-" if filename_prefix else ""
         paths = []
         for name, path in self._files.items():
