@@ -20,14 +20,16 @@ class ResidualBranch(nn.Module):
         self.pre_affine = NORMS[cfg.norm](cfg.dim)
         self.post_affine: nn.Module = Aff(cfg.dim, cfg.layerscale_init)
         self.dropout = Dropout(cfg.dropout)
+        self.is_folded = False
 
     def end(self, x: Tensor, y: Tensor) -> Tensor:
         """``x + dropout(Aff(y))``"""
         return x + self.dropout(self.post_affine(y))
 
     def fold_(self) -> None:
-        """Fold both Aff into f where that is exact, in place. Call it only once."""
-        if isinstance(self.post_affine, Aff):
+        """Fold both Aff into f where that is exact, in place; a second call changes nothing."""
+        if isinstance(self.post_affine, Aff) and not self.is_folded:
+            self.is_folded = True
             self.pre_affine, self.post_affine = self.folded(self.pre_affine, self.post_affine)
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:

@@ -119,5 +119,5 @@ class StepGraph(nn.Module):
             numbers = scorer.numbers
             barred = barred_places(torch.arange(logits.size(2)), self.wanted, True, self.first)
         wanted = self.wanted._replace(beam=beam)
-        best = ranked(logits[:, -1], scores, wanted, barred, numbers, self.first, torch.ops.resmlp_mt.best)
+        best = ranked(logits[:, -1], scores, wanted, barred, numbers, torch.ops.resmlp_mt.best)
         return [*best, *(tensor for memory in memories for tensor in memory.tensors)]

@@ -50,7 +50,7 @@ def processor() -> str:
     """Return the line of this processor's instruction sets in /proc/cpuinfo, or "" if there is none."""
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-        return next((line for line in lines if line.startswith("flags")), "")
+        return next((line for line in lines if line.startswith(("flags", "Features"))), "")
     return ""
 
 

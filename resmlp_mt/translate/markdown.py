@@ -14,7 +14,7 @@ FOLD = re.compile(r"[ \t]*\n[ \t]*")
 FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
 KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
-NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*\bnotranslate\b)""")
+NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*(?<![\w-])notranslate(?![\w-]))""")
 # How elements are written, if the parser does not say it.
 WRITTEN = {
     "code_inline": re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S),

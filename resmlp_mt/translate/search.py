@@ -148,9 +148,8 @@ def continuations(
     if wanted.constraints is not None:
         return constrained(logits[:, -1], scores, tokens, numbers, wanted.beam, wanted.constraints), attentions[-1]
     places = torch.arange(logits.size(2), device=logits.device)
-    first = tokens.size(1) == 1
-    barred = barred_places(places, wanted, numbers is not None, first)
-    return ranked(logits[:, -1], scores, wanted, barred, numbers, first), attentions[-1]
+    barred = barred_places(places, wanted, numbers is not None, tokens.size(1) == 1)
+    return ranked(logits[:, -1], scores, wanted, barred, numbers), attentions[-1]
 
 
 def following(decoder: Any) -> Any:
@@ -174,7 +173,6 @@ def ranked(
     wanted: StepOptions,
     barred: Tensor,
     numbers: Tensor | None,
-    first: bool,
     best: Callable[..., tuple[Tensor, Tensor, Tensor]] = best_totals,
 ) -> Continuations:
     """Return the best continuations of each sentence.
@@ -182,7 +180,6 @@ def ranked(
     Args:
         logits, scores, barred: BK x V; log-probabilities of the beams, B x K; the result of ``barred_places``, V
         numbers: of the tokens that are scored, B x V, ``</s>`` first; None: all tokens in order
-        first: whether this is the first step, where K is 1; has no effect here
         best: ``best_totals``, or a function that returns the same
     """
     sentences, beams = scores.shape
