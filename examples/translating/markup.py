@@ -82,9 +82,9 @@ def chosen(words: int, random: Random) -> list[Tag]:
     for _ in range(random.randint(1, 3)):
         first = random.randrange(words)
         tag = Tag(first, min(words, first + random.randint(1, 3)))
-        crosses = any(tag.first < other.last and other.first < tag.last for other in found)
-        inside = any(other.first <= tag.first and tag.last <= other.last and tag != other for other in found)
-        if not crosses or inside:
+        apart = {other for other in found if tag.last <= other.first or other.last <= tag.first}
+        around = {other for other in found if other.first <= tag.first and tag.last <= other.last and tag != other}
+        if apart | around >= set(found):
             found.append(tag)
     return found
 
