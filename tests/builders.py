@@ -66,7 +66,7 @@ KINDS = {
     "adaptive loss": {"adaptive_softmax_cutoff": [2, 5, 9], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"},
     "no cross-attention": {"no_cross_attention": True},
 }
-"""What a model may have or lack beside its layers; the oracle knows sharing alone."""
+"""What a model may have or lack apart from its layers; the oracle covers only SHARING."""
 
 VARIANTS = {
     **{name: {"preset": name, **SMALL} for name in PRESETS},
@@ -76,7 +76,7 @@ VARIANTS = {
     "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},
     **OPTIONS,
 }
-"""Every preset (narrowed, for speed), every option, and sizes that differ: what the promises are held for."""
+"""Every preset (narrowed, for speed), every option, and sizes that differ: the promises are tested for each."""
 
 
 def dictionary(words=40):
@@ -87,10 +87,7 @@ def dictionary(words=40):
 
 
 def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separate=False, **options):
-    """A model in float64 whose every parameter is off its starting value, Aff's beta too.
-
-    It is in training mode, without dropout unless asked for.
-    """
+    """Build a model in float64 and training mode, by default without dropout; no parameter keeps its starting value."""
     torch.manual_seed(seed)
     args = Namespace(**{"dropout": 0.0, "mixing_dropout": 0.0, **options})
     apply_preset(args, preset)
@@ -109,7 +106,7 @@ def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separ
 
 
 def sentence(generator, length, words=40):
-    """``length`` random tokens and ``</s>``."""
+    """Return ``length`` tokens: random ones, then ``</s>``."""
     return [*torch.randint(4, 4 + words, (length - 1,), generator=generator).tolist(), EOS]
 
 
@@ -126,21 +123,21 @@ def batch(sentences, left_pad=False, extra=0):
 
 
 def shifted(targets):
-    """What the decoder reads for ``targets``: ``</s>`` first, as fairseq has it."""
+    """Return the decoder's input for ``targets``: ``</s>`` comes first, as in fairseq."""
     return [[EOS, *each[:-1]] for each in targets]
 
 
 def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra=0):
-    """Teacher-forced logits of each sentence of one batch: a list of T x V."""
+    """Return the teacher-forced logits of each sentence of one batch: a list of T x V."""
     out, _ = model(batch(sources, left_pad, extra), None, batch(shifted(targets), left_pad_target, extra))
     return [row[-len(one) :] if left_pad_target else row[: len(one)] for row, one in zip(out, targets, strict=True)]
 
 
 @torch.no_grad()
 def decode_in_steps(model, sources, targets, left_pad, drop_at):
-    """Two beams a sentence, swapped at every step; after ``drop_at`` steps the first sentence is finished and dropped.
+    """Decode two beams a sentence, swapped at every step; after ``drop_at`` steps the first sentence is dropped.
 
-    Returns the logits of both beams of each sentence: {(sentence, beam): T x V}.
+    Returns the logits of both beams of each sentence, {(sentence, beam): T x V}, and the beams' tokens.
     """
     beams = [[t, t[:1] + [4 + (x - 3) % 40 for x in t[1:-1]] + [EOS]] for t in targets]
     keys = [(i, j) for i in range(len(targets)) for j in range(2)]
@@ -163,7 +160,7 @@ def decode_in_steps(model, sources, targets, left_pad, drop_at):
 
 
 def binarize(folder, subset, lang, sentences, pair="en-de"):
-    """One side of a subset, as fairseq-preprocess leaves it; a sentence is its symbols, ``</s>`` included."""
+    """Write one side of a subset as fairseq-preprocess does; a sentence is a list of numbers that ends with EOS."""
     prefix = f"{folder}/{subset}.{pair}.{lang}"
     builder = MMapIndexedDatasetBuilder(f"{prefix}.bin", dtype=np.uint16)
     for sentence in sentences:

@@ -14,18 +14,18 @@ sys.path.insert(0, str(Path(__file__).parent))  # oracle.py, builders.py and oth
 from forked import Commands
 
 ROOT = Path(__file__).resolve().parents[1]
-# a shell's jobs in the background ignore it, and their children
+# Background jobs of a shell, and their children, ignore SIGINT: undo that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 torch.set_num_threads(1)  # so that trainings of different tests end with the same weights
 torch.set_default_device(os.environ.get("RESMLP_TEST_DEVICE"))  # "cuda": the promises on a GPU (CONTRIBUTING)
-os.environ["OMP_NUM_THREADS"] = "1"  # and those of the commands that they start
-os.fsync = os.fstat  # a process may be killed in a test, but the power stays on: nothing has to wait for the disk
-hypothesis.settings.register_profile("unhurried", deadline=None)  # a busy machine is no failure
+os.environ["OMP_NUM_THREADS"] = "1"  # like set_num_threads, for commands that tests start
+os.fsync = os.fstat  # tests kill processes but never cut the power: do not wait for the disk
+hypothesis.settings.register_profile("unhurried", deadline=None)  # slow examples on a busy machine are no failure
 hypothesis.settings.load_profile("unhurried")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
-    """Bytes name a test by their number: compressed ones hold the time, and every worker must see the same names."""
+    """Name bytes by their length: compressed bytes hold the time, but every worker needs the same names."""
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
 
 
@@ -36,11 +36,8 @@ FIRST = (
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The files and folders that take longest first, so that at the end no process has a long one left (test.sh).
-
-    The files of a folder from Z to A: two that wait for the trained model would else begin together.
-    """
-    items.sort(key=lambda item: item.path.name, reverse=True)
+    """Run the slowest files and folders first, so that at the end no process has a long one left (test.sh)."""
+    items.sort(key=lambda item: item.path.name, reverse=True)  # else two that need the trained model start together
     order = {name: number for number, name in enumerate(FIRST)}
     items.sort(key=lambda item: min(order.get(name, len(FIRST)) for name in item.path.parts[-2:]))
 
@@ -62,7 +59,7 @@ def translator(folder):
 
 @pytest.fixture(scope="session")
 def commands_on_path(tmp_path_factory):
-    """For the environment of shell scripts: fairseq's and this project's commands that do not wait for imports."""
+    """A function that returns the environment of shell scripts, with commands that skip imports (``Commands``)."""
     commands = Commands(tmp_path_factory.mktemp("commands"))
     yield commands.environment
     commands.close()
@@ -70,7 +67,7 @@ def commands_on_path(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run_script(commands_on_path):
-    """``bash examples/SCRIPT.sh ARGUMENTS`` with these environment variables."""
+    """A function that runs ``bash examples/SCRIPT.sh ARGUMENTS`` with the given environment variables."""
 
     def run(script, *arguments, **variables):
         command = ["bash", ROOT / f"examples/{script}.sh", *map(str, arguments)]

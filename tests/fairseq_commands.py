@@ -1,4 +1,4 @@
-"""fairseq's own commands, each in a process forked from one that has imported fairseq; a language pair to learn."""
+"""fairseq's own commands, each in a process forked from one that has imported fairseq; a made-up language pair."""
 
 import itertools
 import multiprocessing
@@ -19,7 +19,7 @@ TRAIN, VALID = 120, 16
 
 
 def sentence_pairs(number, seed):
-    """What a tiny model can learn: German is words and a full stop, English the same in capitals and backwards."""
+    """Yield pairs that a tiny model can learn: German is words and a full stop, English is reversed and in capitals."""
     generator = random.Random(seed)
     for _ in range(number):
         words = [generator.choice(WORDS) for _ in range(generator.randint(2, 5))]
@@ -28,7 +28,7 @@ def sentence_pairs(number, seed):
 
 @dataclass
 class Finished:
-    """What a command left: its exit status (negative: killed by that signal) and all that it printed."""
+    """A finished command: its exit status (negative: killed by that signal) and all that it printed."""
 
     status: int
     output: str
@@ -38,13 +38,13 @@ class Finished:
         return self.output.rstrip("\n").split("\n")[-1]
 
     def check_refused(self, message):
-        """It ended with one clear line."""
+        """Check that the command ended with one clear line."""
         assert self.status in (1, 2), self.output
         assert "Traceback" not in self.output
         assert re.search(message, self.last_line), self.last_line
 
     def lines(self, kind):
-        """fairseq's result lines of one kind, ``{"H-12": [fields], ...}``, or a list of fields for each of n best."""
+        """Return fairseq's result lines of one kind: ``{12: [[fields of an H-12 line], ...], ...}``, best first."""
         found = {}
         for line in self.output.split("\n"):
             name, *fields = line.split("\t")
@@ -59,7 +59,7 @@ class Running:
     log: Path
 
     def finish(self):
-        """Wait for the end; a test that is given up on takes its process with it."""
+        """Wait for the end; if the test is interrupted, kill the process."""
         try:
             self.process.join()
         finally:
@@ -68,18 +68,13 @@ class Running:
 
 
 def start(log, command, *arguments, cwd=None, stdin=None, kill=None, reader_gone=False):
-    """Start ``fairseq-<command> <arguments>``.
-
-    Args:
-        kill: the moment at which it is to die as by ``kill -9``, or by the signal that is named third
-        reader_gone: its output goes into a pipe that nobody reads any more, as behind ``| head``
-    """
+    """Start ``fairseq-COMMAND ARGUMENTS``; ``kill``: see ``_arm``; ``reader_gone``: nobody reads stdout."""
     arguments = [str(argument) for argument in arguments]
     return Running(fork(become_command, command, arguments, str(log), cwd, stdin, kill, reader_gone), Path(log))
 
 
 def training(data_bin, save_dir):
-    """The options of fairseq-train that the tests have in common."""
+    """Return the options of fairseq-train that the tests have in common."""
     return [
         data_bin, "--save-dir", save_dir, "--user-dir", USER_DIR, "--arch", "resmlp_transformer_tiny", "--cpu",
         "--optimizer", "adagrad", "--lr", 0.02, "--clip-norm", 1, "--dropout", 0.1,
@@ -88,10 +83,9 @@ def training(data_bin, save_dir):
 
 
 def prepare(folder, source, target, **sets):
-    """Running text of the made-up language, and its words as ``data-bin``.
+    """Write running text of the made-up language, and its words as ``data-bin``.
 
-    Args:
-        sets: ``train``, ``valid`` and ``test``, each (name of the running text, number of sentences, seed)
+    Each of ``sets``, ``train``, ``valid`` and ``test``, is (name of the running text, number of sentences, seed).
     """
     for split, (name, number, seed) in sets.items():
         sides = zip(*sentence_pairs(number, seed), strict=True)
@@ -108,7 +102,7 @@ def prepare(folder, source, target, **sets):
 
 
 def become_command(command, arguments, log, cwd=None, stdin=None, kill=None, reader_gone=False):
-    """Run a command as ``start`` does, in this process."""
+    """Run a command in this process, as ``start`` does in another one."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)
@@ -126,7 +120,7 @@ def become_command(command, arguments, log, cwd=None, stdin=None, kill=None, rea
 
 
 def _arm(moment, number, by=signal.SIGKILL):
-    """Die in the given update, or half-way through the given copy onto ``checkpoint_last.pt``."""
+    """Let this process die after update ``number``, or half-way through copy ``number`` to ``checkpoint_last.pt``."""
     from fairseq.trainer import Trainer
 
     train_step, copies = Trainer.train_step, iter(range(1, 1000))

@@ -1,8 +1,7 @@
 """fairseq's and this project's commands for shell scripts, forked from a process that has imported fairseq already.
 
-A folder of stand-ins for ``python``, ``fairseq-train`` and the others: put first on the PATH, each hands its arguments,
-environment, folder and files to a server, which forks a process that runs the command's own main part. That saves the
-seconds that each would spend on imports.
+A folder, first on the PATH, has stand-ins for ``python``, ``fairseq-train`` and others: each sends its arguments,
+environment, folder and files to a server, which forks a process for the real command. This saves seconds of imports.
 """
 
 import json
@@ -41,13 +40,13 @@ sys.exit(status)
 server = multiprocessing.get_context("forkserver")
 server.set_forkserver_preload([
     "fairseq.trainer", "fairseq.tasks.translation", "sacrebleu", "sacremoses",
-    "torch._dynamo",  # which the first optimizer of a process imports, for seconds
+    "torch._dynamo",  # the first optimizer of a process imports it, for seconds
     "preloaded",
 ])  # fmt: skip
 
 
 def fork(function, *arguments):
-    """Start a process that calls a function, forked from one that has imported those modules."""
+    """Start a process that calls a function, forked from one that has imported these modules."""
     with mock.patch.dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path)):  # where preloaded.py is found
         process = server.Process(target=function, args=arguments)
         process.start()
@@ -56,7 +55,7 @@ def fork(function, *arguments):
 
 
 class Commands:
-    """The folder of stand-ins, and the process behind them."""
+    """A folder of stand-ins, and their server process."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -72,7 +71,7 @@ class Commands:
         listening.recv()
 
     def environment(self, **variables: object) -> dict[str, str]:
-        """The environment of the tests with the stand-ins first on its PATH, and more variables."""
+        """Return the environment of the tests, with the stand-ins first on its PATH, and more variables."""
         path = f"{self.folder}:{Path(sys.executable).parent}:{os.environ['PATH']}"
         return {**os.environ, "PATH": path, **{name: str(value) for name, value in variables.items()}}
 
@@ -82,8 +81,8 @@ class Commands:
 
 
 def _serve(address, ready):
-    """Fork a process for each connection, which waits for the one that runs the command."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # they are not waited for
+    """Fork a process for each connection; it forks another one for the command, and waits for it."""
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(address)
         listener.listen()
@@ -124,16 +123,16 @@ def _run(files, name, arguments, environment, folder):
 
 
 def become(main, *arguments):
-    """Run a module or a script as the interpreter does when it is started with it; ends the process."""
+    """Run a module or a script as ``python`` would, and end the process."""
     multiprocessing.set_start_method("fork", force=True)  # as in a fresh process: data-loader workers end with it
-    logging.root.handlers.clear()  # so that the command sets its own up, as in a fresh process
+    logging.root.handlers.clear()  # so that the command sets up its own, as in a fresh process
     sys.argv = [main, *arguments]
     try:
         if main.endswith(".py"):
             runpy.run_path(main, run_name="__main__")
         else:
             runpy.run_module(main, run_name="__main__", alter_sys=True)
-    except (Exception, KeyboardInterrupt):  # as the interpreter does, but not a process of multiprocessing
+    except (Exception, KeyboardInterrupt):  # as the interpreter does, but multiprocessing does not
         sys.excepthook(*sys.exc_info())
         sys.exit(1)
     sys.exit()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Break the model on purpose, in one way after the other, and see the tests fail for each.
+"""Break the model on purpose, in one way at a time, and check that the tests fail for each.
 
     python tests/mutations.py            every way; minutes
     python tests/mutations.py beta       the ways whose name holds "beta"
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Mutation:
-    """A text that a file of ``resmlp_mt`` holds once, what stands there instead, and the tests that are asked."""
+    """A text that occurs once in a file of ``resmlp_mt``, its replacement, and the tests to run."""
 
     name: str
     file: str
@@ -132,7 +132,7 @@ MUTATIONS = [
 
 
 def is_caught(mutation: Mutation) -> bool:
-    """Whether a test fails for the broken model; the next of its tests are asked if those before pass."""
+    """Return whether a test fails for the broken model; its tests are run in order until one fails."""
     with tempfile.TemporaryDirectory() as folder:
         for name in "resmlp_mt", "tests", "scripts", "examples":
             shutil.copytree(ROOT / name, Path(folder, name))
@@ -143,7 +143,7 @@ def is_caught(mutation: Mutation) -> bool:
             command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", tests]
             environment = {**os.environ, "PYTHONPATH": folder}
             done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-            failed = [line for line in done.stdout.split("\n") if line.startswith("FAILED")]  # an ERROR is no catch
+            failed = [line for line in done.stdout.split("\n") if line.startswith("FAILED")]  # an ERROR does not count
             if done.returncode != 0 and not failed:
                 sys.exit(f"{mutation.name}: the tests did not run:\n{done.stdout}{done.stderr}")
             if failed:

@@ -18,7 +18,7 @@ def linear(p, name, x):
 
 
 def norm(p, name, x):
-    """Aff, or LayerNorm (Ba et al. 2016) where the parameters are its."""
+    """Aff, or LayerNorm (Ba et al. 2016) if the parameters are those of one."""
     if f"{name}.alpha" in p:
         return aff(p, name, x)
     return p[f"{name}.weight"] * (x - x.mean()) / torch.sqrt(x.var(correction=0) + 1e-5) + p[f"{name}.bias"]
@@ -37,7 +37,7 @@ ACTIVATIONS = {
 
 
 def token_mixing(p, name, x, causal, options):
-    """x: T vectors. z_t = x_t + Aff( mixed_t ), where mixed is a mixture of the Aff(x_s); x itself without mixing."""
+    """Return z for x, T vectors: z_t = x_t + Aff( mixed_t ), where mixed_t mixes the Aff(x_s); without mixing z = x."""
     side, _, number, *_ = name.split(".")
     kinds = options[f"mixing_of_{side}_layers"].split(",")  # one for all, or one for each
     kind = kinds[int(number) if len(kinds) > 1 else 0] or options["token_mixing"]
@@ -52,7 +52,7 @@ def linear_mixing(own, x, causal):
     """sum_s (A[t,s] + r[s-t]) x_s + b[t], for each group of channels with its own A, r and b."""
     positions, length = own["weight"].shape[-1], len(x)
     matrices, biases = own["weight"].view(-1, positions, positions), own["bias"].view(own["heads"], -1)
-    # once: the gradient of each entry taken is as large as what it is taken of
+    # once: the gradient of each indexed entry is as large as the indexed tensor
     matrices = matrices[:, :length, :length]
     heads = len(matrices)
     relative = own["relative"].view(heads, -1) if "relative" in own else torch.zeros(heads, 2 * positions)
@@ -82,7 +82,7 @@ def gated_mixing(own, x, causal):
 
 
 def banded(weights, values, t, heads, causal):
-    """sum_s w[head, s - t] v_s over the k positions before t, t itself and, unless causal, the k behind."""
+    """sum_s w[head, s - t] v_s over the k positions before t, t itself and, unless causal, the k after it."""
     weights = weights.view(heads, -1)
     window = weights.shape[1]
     before = window - 1 if causal else window // 2
@@ -144,7 +144,7 @@ def softmax_mixing(own, x, causal, parts, score):
 
 
 def synthesizer(own, x, causal):
-    """a R[t,s] + (1 - a) (W_2 ReLU(W_1 x_t + b))[s] is the score, of each head."""
+    """The score, of each head, is a R[t,s] + (1 - a) (W_2 ReLU(W_1 x_t + b))[s]."""
     length = len(x)
     learned, columns = own["weight"][:, :length, :length], own["dense"][:, :, :length]
     share = 1 / (1 + torch.exp(-own["share"].view(-1)))
@@ -157,7 +157,7 @@ def synthesizer(own, x, causal):
 
 
 def attention(own, x, causal):
-    """q_t k_s / sqrt(channels of a head) is the score."""
+    """The score, of each head, is q_t k_s / sqrt(channels of a head)."""
 
     def score(projected, head, t, s):
         return projected[t][0, head] @ projected[s][1, head] / math.sqrt(len(projected[t][0, head]))
@@ -184,7 +184,7 @@ def mlp_mixing(own, x, causal):
 
 
 def convolution(own, x, causal):
-    """sum_k x_{t+k-before} K_k + b: K_k a matrix, or a vector (depthwise), a matrix may follow (separable)."""
+    """sum_k x_{t+k-before} K_k + b; K_k is a matrix, or a vector (depthwise), then a matrix may follow (separable)."""
     kernel, size = own["kernel"], len(own["kernel"])
     before = size - 1 if causal else (size - 1) // 2
     out = []
@@ -210,7 +210,7 @@ EQUATIONS = {
     "mlp": mlp_mixing,
     **dict.fromkeys(("conv", "depthwise", "separable"), convolution),
 }
-"""The mixings by what ``--token-mixing`` says; one that is missing is not held against an equation."""
+"""The equation of each value of ``--token-mixing``; a mixing that is missing here is compared with no equation."""
 
 
 def channel_mlp(p, name, x, options):
@@ -244,7 +244,7 @@ def layers_of(p, side):
 
 
 def sinusoidal(number, channels):
-    """Vaswani et al. 2017, section 3.5, as tensor2tensor and fairseq have it: all sines, then all cosines."""
+    """Vaswani et al. 2017, section 3.5, in the order of tensor2tensor and fairseq: all sines, then all cosines."""
     half = channels // 2
     angles = [number * 10000 ** (-i / (half - 1)) for i in range(half)]
     return torch.tensor([*map(math.sin, angles), *map(math.cos, angles)], dtype=torch.double)
@@ -269,7 +269,7 @@ def encode(p, source, options):
 
 
 def parameters_of(model):
-    """The parameters of a model by name, copied, in float64, with gradients; what the model shares is shared."""
+    """Return a model's parameters by name: copies in float64, with gradients; shared ones stay shared."""
     copies = {}
     return {
         name: copies.setdefault(value.data_ptr(), value.detach().double().clone().requires_grad_())
@@ -278,11 +278,7 @@ def parameters_of(model):
 
 
 def translate_scores(p, source, target, options):
-    """Logits (T x V) of the target tokens after ``target``, a list of tokens, for one sentence without padding.
-
-    Args:
-        p: ``parameters_of`` a model
-    """
+    """Return logits, T x V, after each token of the list ``target``, unpadded; ``p``: ``parameters_of`` a model."""
     memory = encode(p, source, options)
     x = embed(p, "decoder", target, options)
     for i in range(layers_of(p, "decoder")):

@@ -1,4 +1,4 @@
-"""Done once in the process that commands are forked from, after its other imports; see forked.py."""
+"""Preparations in the process that commands are forked from, after its other imports; see forked.py."""
 
 import gc
 import logging
@@ -11,7 +11,7 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
 os.fsync = os.fstat  # as in conftest.py
 
-# hydra's parser learns its grammar, and what is kept is asked for, here and not in each command
+# hydra's parser learns its grammar, and the caches of composed.py are filled, here instead of in each command
 logging.disable(logging.DEBUG)
 generation = options.get_generation_parser()
 generation.add_argument("--arch", default="wav2vec2")  # as fairseq-generate does
@@ -27,4 +27,4 @@ with warnings.catch_warnings():
 logging.disable(logging.NOTSET)
 
 gc.collect()
-gc.freeze()  # a million objects, which no collection in a command needs to look at
+gc.freeze()  # collections in commands need not look at these million objects

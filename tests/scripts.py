@@ -12,7 +12,7 @@ SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
 
 def in_process(name, monkeypatch):
-    """A function that runs a command, such as ``plot-training``, with the arguments it is given."""
+    """Return a function that runs a command, such as ``plot-training``, with the arguments it is given."""
 
     def call(*args):
         monkeypatch.setattr(sys, "argv", [name, *map(str, args)])
@@ -22,7 +22,7 @@ def in_process(name, monkeypatch):
 
 
 def printed(name, monkeypatch, capsys):
-    """A command that runs in this process, as ``in_process``, and returns what it prints."""
+    """Return a function that runs a command as ``in_process`` does, and returns what it prints."""
     script = in_process(name, monkeypatch)
 
     def call(*args):
@@ -34,12 +34,12 @@ def printed(name, monkeypatch, capsys):
 
 
 def printed_by(name):
-    """A fixture, ``printed`` of a command."""
+    """Return a fixture: ``printed`` for this command."""
     return pytest.fixture(lambda monkeypatch, capsys: printed(name, monkeypatch, capsys))
 
 
 def loaded(example):
-    """The module that a file of the examples is."""
+    """Import a file of the examples as a module."""
     spec = importlib.util.spec_from_file_location(Path(example).stem, SCRIPTS.parent / "examples" / example)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
@@ -47,6 +47,6 @@ def loaded(example):
 
 
 def options_of(words):
-    """By option of a command line, its value, or "" where it has none; the last one of a kind counts."""
+    """Return the value of each option of a command line, or "" if it has none; of equal options the last one counts."""
     pairs = zip(words, [*words[1:], "--"], strict=True)
     return {word: "" if value.startswith("--") else value for word, value in pairs if word.startswith("--")}

@@ -1,4 +1,4 @@
-"""What takes long to make and is only read is made once for all processes of pytest-xdist."""
+"""Folders that take long to make and are only read: made once for all processes of pytest-xdist."""
 
 import os
 from collections.abc import Callable
@@ -9,10 +9,10 @@ import pytest
 
 
 def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
-    """A new folder that ``make`` has filled, in the first process that asks for this name; others wait for it."""
+    """Return a folder that ``make`` fills in the first process that asks for this name; other processes wait for it."""
     root = factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # one for the whole run
+        root = root.parent  # one folder for the whole run
     folder, made = root / name, root / f"{name}.made"
     with open(root / f"{name}.lock", "w") as lock:
         portalocker.lock(lock, portalocker.LOCK_EX)

@@ -34,7 +34,7 @@ def test_help_tells_the_options(name, monkeypatch, capsys):
 
 
 def test_help_needs_no_torch():
-    """One process asks every command for its options; what a command's work needs is imported after that."""
+    """One process asks every command for its options; a command imports what its work needs only after that."""
     ask = """
 import sys
 from resmlp_mt.cli import parser_of

@@ -1,7 +1,7 @@
-"""The documents: short, links that lead somewhere, and figures that stand in committed files.
+"""The documents are short, their links work, and their figures are in committed files.
 
-A marker before a table, ``<!-- FILE NAME -->``, says where its figures are: FILE beside the document, NAME in it.
-Without a NAME, FILE is the JSON of a table of variants.
+A marker ``<!-- FILE NAME -->`` before a table says where its figures are: NAME in FILE, relative to the document.
+Without NAME, FILE is the JSON of a table of variants.
 """
 
 import json
@@ -43,7 +43,7 @@ def cells(row: str) -> list[str]:
 
 
 def variants(file: Path) -> list[list[str]]:
-    """The rows of a table of variants, from what the command has written."""
+    """Return the rows of a table of variants, from the JSON that ``resmlp-mt ablate`` wrote."""
     rows = []
     for row in json.loads(file.read_text(encoding="utf-8"))["figures"]:
         training, scores = row["training"], []
@@ -73,7 +73,7 @@ def test_every_table_of_results_is_shown():
 
 
 def prose(document: Path) -> str:
-    """What is neither a command nor a table nor a link's address."""
+    """Return a document's text without code, tables, addresses of links and version numbers."""
     text = re.sub(
         r"```.*?```|^\|[^\n]*$|`[^`]*`|\]\([^)]*\)", " ", document.read_text(encoding="utf-8"), flags=re.S | re.M
     )

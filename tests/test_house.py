@@ -1,4 +1,4 @@
-"""The house of design: which room may import which, and what an import brings along."""
+"""Which package ("room") may import which, by their levels ("floors"), and what an import loads."""
 
 import ast
 import subprocess
@@ -21,14 +21,14 @@ FORBIDDEN = {("translate", "data"), *((room, "lab") for room in FLOOR if room no
 
 
 def arrows() -> dict[tuple[str, str], str]:
-    """Which room imports which other one, with a place where it does."""
+    """Return which room imports which other one, with a place where it does."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         room = path.relative_to(PACKAGE).parts[0]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []
             if isinstance(node, ast.ImportFrom):
-                if node.level:  # .name: of the same folder, as exported files need it
+                if node.level:  # .name: in the same folder, as exported files need it
                     assert node.level == 1, f"{path}:{node.lineno}"
                     continue
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
@@ -53,13 +53,13 @@ def test_every_room_has_a_floor_and_at_most_one_level_of_folders() -> None:
 
 
 def test_arrows_point_down() -> None:
-    """So there is no circle of rooms either."""
+    """So rooms cannot import each other in a circle."""
     wrong = {arrow: place for arrow, place in arrows().items() if not allowed(*arrow)}
     assert not wrong, wrong
 
 
 def run(program: str) -> list[str]:
-    """The last line that a program prints in a new process, in words."""
+    """Run a program in a new process; return the words of the last line that it prints."""
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
     assert done.returncode == 0, done.stderr
     return done.stdout.split("\n")[-2].split()  # after what libraries print

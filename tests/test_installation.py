@@ -1,4 +1,4 @@
-"""The set-up's refusals and its fast path, without installing anything; the project file's promises."""
+"""setup.sh: its errors and its fast path, without installing anything; the versions in the project file."""
 
 import os
 import shutil
@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """What the set-up reads, in a folder of its own, so that a test that goes wrong harms nothing."""
+    """A copy of the files that setup.sh reads, so that a test that fails does no harm."""
     root = tmp_path / "a checkout"
     (root / "scripts").mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "setup.sh", root / "scripts")
@@ -39,7 +39,7 @@ def set_up(checkout: Path, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def the_error(result: subprocess.CompletedProcess[str]) -> str:
-    """The last line."""
+    """Return the last line of stderr, the error."""
     assert result.returncode == 1, result.stderr
     line = result.stderr.splitlines()[-1]
     assert line.startswith("set-up: error: "), result.stderr
@@ -64,7 +64,7 @@ esac
 
 @pytest.fixture
 def fake(tmp_path: Path) -> dict[str, str]:
-    """The environment of a set-up whose Python, pip and graphics card only pretend."""
+    """The environment for setup.sh with a fake Python, pip and compiler, and without a graphics card."""
     stub(tmp_path / "bin" / "nvidia-smi", "exit 1")
     stub(tmp_path / "bin" / "cc", "")
     return {

@@ -1,4 +1,4 @@
-"""How a command ends: as a process of its own, which alone has a stdout and an end."""
+"""How a command ends. Each one runs in its own process: the tests redirect stdout and check the exit status."""
 
 import re
 import signal
@@ -25,9 +25,9 @@ TRACEBACK = r"Traceback(.*\n){2,}"
         ("print('x')", "> /dev/full", 1, "output cannot be written: No space left on device\n"),
         ("print('x')", ">&-", 0, ""),
         ("print('x' * 10**6)", "> >(true)", 1, ""),
-        (r"print('tr\udce4in.en')", ">&2", 0, r"tr\\udce4in\.en\n"),  # a name of a file that is no text
+        (r"print('tr\udce4in.en')", ">&2", 0, r"tr\\udce4in\.en\n"),  # a file name that is not UTF-8
         ("import no_such_package.part", "", 1, f"no_such_package is not installed for {sys.executable}: .*\n"),
-        ("raise OSError(5, 'Input/output error')", "", 1, TRACEBACK),  # a mistake in the code
+        ("raise OSError(5, 'Input/output error')", "", 1, TRACEBACK),  # a bug, not a user's mistake
         ("import resmlp_mt.nothing", "", 1, TRACEBACK),
     ],
 )

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all; locks; lines that stay lines."""
+"""Files that appear whole or not at all; locks; how lines are read."""
 
 import gzip
 import os
@@ -17,7 +17,7 @@ def _names(folder):
 
 
 def test_write_makes_folders_and_honours_the_umask(tmp_path):
-    path = tmp_path / "new" / "folder" / ("ä" * 127)  # as long as a name may be
+    path = tmp_path / "new" / "folder" / ("ä" * 127)  # the longest possible name
     old = os.umask(0o027)
     try:
         with atomic_write(path) as file:
@@ -129,7 +129,7 @@ def test_one_at_a_time(tmp_path, monkeypatch):
         lock(first, "")
         with pytest.raises(UserError, match="taken"):
             lock(second, "taken")
-        # It is given back while it is waited for.
+        # The first lock is released while the third waits for it.
         monkeypatch.setattr("resmlp_mt.common.files.time.sleep", lambda seconds: first.close())
         lock(third, "taken", patience=60)
         assert first.closed

@@ -1,4 +1,4 @@
-"""``--cpu-matmul``: which library multiplies, what it computes, and who decides."""
+"""``--cpu-matmul``: which library multiplies, how exactly, and who chooses it."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_what_the_process_chose_stays_but_not_an_earlier_models_choice(monkeypat
     choose("auto")
     assert torch.get_float32_matmul_precision() == "high"
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    choose("onednn")  # it would multiply in TF32
+    choose("onednn")  # on a GPU this setting would mean TF32
     assert torch.get_float32_matmul_precision() == "high"
 
 
@@ -61,7 +61,7 @@ def test_the_processor_s_name_decides_and_no_clock(monkeypatch, tmp_path, vendor
 
 
 def test_exactness_is_found_by_float64():
-    """The same judgement as by the processor's features: AMX is where PyTorch lets oneDNN round."""
+    """``exact`` agrees with another comparison with float64; on processors with AMX, oneDNN rounds to bfloat16."""
     a, b = torch.randn(300, 700), torch.randn(700, 200)
     with matmul.matmul("onednn"):
         differs = (a @ b).double().sub(a.double() @ b.double()).abs().max() > 1e-2

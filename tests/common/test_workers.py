@@ -1,4 +1,4 @@
-"""Work by processes: order, bounds, and every way in which a worker can fail."""
+"""Worker processes: the order of results, limits on items taken, and every way in which a worker can fail."""
 
 import contextlib
 import itertools
@@ -29,7 +29,7 @@ def workers(request):
 
 
 class Failing:
-    """Gives items back, but what happens at 17 is told by name."""
+    """A worker's function: returns each item, but fails in the way ``how``, at item 17 or when it is built."""
 
     def __init__(self, how=""):
         self._how = how
@@ -76,7 +76,7 @@ def test_items_are_not_taken_without_end(workers):
     results = ordered_map(Failing, endless, workers)
     assert [next(results) for _ in range(5)] == [0, 1, 2, 3, 4]
     assert next(endless) <= 5 + IN_FLIGHT * workers.jobs
-    endless = itertools.count()  # and alone, only what is asked for
+    endless = itertools.count()  # without workers, only what is asked for
     assert next(ordered_map(Failing, endless)) == 0 and next(endless) == 1
     results.close()
 
@@ -106,8 +106,8 @@ def test_workers_end_with_their_parent_by_ctrl_c_or_when_it_is_killed(killed):
     if killed:
         process.kill()
     else:
-        os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate()  # pytest ends a test that waits in vain
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does at Ctrl-C
+    _, said = process.communicate()  # if workers stay, this waits until pytest's timeout
     assert killed or (process.returncode, said) == (-signal.SIGINT, "interrupted\n")
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):

@@ -1,4 +1,4 @@
-"""A made-up corpus, small and nasty."""
+"""A small made-up corpus with characters that break careless tools."""
 
 import random
 from pathlib import Path
@@ -9,7 +9,7 @@ from data import replicas
 from resmlp_mt.data.pipeline import Corpus
 from resmlp_mt.data.sources import PlainText
 
-# What breaks lines, words or alignment somewhere; in front of a word, so that a tool that breaks there loses alignment.
+# Characters at which some tool breaks lines or words. They come before a word, so that such a tool loses alignment.
 NASTY = [*"\r\v\f\x1c\x1d\x1e\x85\u2028\u2029\t\x00\u00a0\u3000\ufeff"]
 NOT_COMPARED = ("times.json",)  # differs from run to run
 ENGLISH = (
@@ -19,13 +19,13 @@ GERMAN = "der rothaarige Mann von Dr. Müller sieht z.B. 3,5 Männer-Gruppen ( u
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """The files of a folder by their names in it, but for those that differ from run to run."""
+    """Return the content of each file in a folder by its relative path, except files that differ from run to run."""
     paths = (path for path in sorted(folder.rglob("*")) if path.is_file() and path.name not in NOT_COMPARED)
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
 def write_side(path: Path, words: str, lines: int, seed: int) -> Path:
-    """Write made-up lines, every third with a nasty character in it, CRLF at times."""
+    """Write made-up lines, every third with a nasty character in it, every seventh with CRLF."""
     chance = random.Random(f"{path.name} {seed}")
     with path.open("wb") as file:
         for number in range(lines):
@@ -38,7 +38,7 @@ def write_side(path: Path, words: str, lines: int, seed: int) -> Path:
 
 @pytest.fixture
 def archives(tmp_path: Path) -> Path:
-    """All archives, got by other means."""
+    """A folder with all archives, as if the user had downloaded them."""
     folder = tmp_path / "archives"
     folder.mkdir()
     for name, content in replicas.archives().items():

@@ -1,4 +1,4 @@
-"""An HTTP server on loopback that serves files from memory, with ranges, and misbehaves as told."""
+"""An HTTP server on loopback that serves files from memory, with ranges, and fails as a test asks."""
 
 import re
 import threading
@@ -11,14 +11,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @dataclass
 class Fault:
-    """How one request is answered wrongly."""
+    """What is wrong with the answer to one request."""
 
-    status: int | None = None  # instead of 200, 206 and 416; of the file nothing is sent
+    status: int | None = None  # instead of 200, 206 and 416; the body is empty
     drop_after: int | None = None  # bytes of the body, then the connection ends
     ignore_range: bool = False
     body: bytes | None = None  # instead of the file
-    headers: dict[str, str] = field(default_factory=dict)  # more, or others
-    seconds: float = 0.0  # after every 1,000 bytes
+    headers: dict[str, str] = field(default_factory=dict)  # added to the right ones, or instead of them
+    seconds: float = 0.0  # pause after every 1,000 bytes
 
 
 @dataclass
@@ -69,7 +69,7 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(header, value)
         self.end_headers()
         body = body[: fault.drop_after]
-        with suppress(ConnectionError):  # of a client that had enough, or was killed
+        with suppress(ConnectionError):  # the client closed the connection, or was killed
             step = 1000 if fault.seconds else len(body) or 1
             for begin in range(0, len(body), step):
                 self.wfile.write(body[begin : begin + step])

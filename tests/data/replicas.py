@@ -1,4 +1,4 @@
-"""WMT14 in small: archives with the real names, folders, formats and quirks, of made-up sentences; its command."""
+"""Small replicas of WMT14's archives (real names, formats and quirks, made-up sentences), and a command on them."""
 
 import dataclasses
 import gzip
@@ -26,10 +26,10 @@ WORDS = {  # English, German, French
     "Mr. Smith": ("Herr Smith", "M. Smith"), "“well-known”": ("„wohlbekannt“", "« bien-connu »"), "R&D": ("F&E", "R&D"),
 }  # fmt: skip
 LANGS = ("en", "de", "fr")
-# What stands for the corpora: sentences in each, and quirks by line (0 is the first), the same on both sides of a pair.
+# Sentences in each replica; ``corpus_lines`` adds the quirks.
 SIZES = {"europarl-v7": 150, "commoncrawl": 120, "news-commentary-v9": 80, "un": 90, "giga-fren": 110}
 SETS = {"newstest2012": 11, "newstest2013": 23, "newstest2014": 31}
-# Paths on the server where they are not the name that the file gets here: two archives are called test.tgz.
+# Paths on the server that differ from the local file names: two archives are called test.tgz.
 PATHS = {
     "wmt12.test.tgz": "wmt12/test.tgz",
     "wmt13.test.tgz": "wmt13/test.tgz",
@@ -38,7 +38,7 @@ PATHS = {
 
 
 def sentences(name: str, number: int) -> list[dict[str, str]]:
-    """Made-up sentences, each in all languages; always the same for a name."""
+    """Return made-up sentences, each in all languages; they are always the same for a name."""
     chance = random.Random(name)
     made = []
     for _ in range(number):
@@ -49,14 +49,14 @@ def sentences(name: str, number: int) -> list[dict[str, str]]:
 
 
 def corpus_lines(name: str, lang: str) -> list[bytes]:
-    """The lines of one side of a training corpus, quirks and all."""
+    """Return the lines of one side of a training corpus, with its quirks."""
     lines = [pair[lang].encode() for pair in sentences(name, SIZES[name])]
     if name == "europarl-v7":
         lines[3] = b"" if lang == "en" else lines[3]  # empty on one side
         lines[4] = b""
         lines[5] = b" ".join([lines[5]] * 60)  # far more than 250 subwords
         lines[6] = lines[6] * (3 if lang == "en" else 1)  # one side far longer
-        lines[7] += b"\r"  # of a CRLF
+        lines[7] += b"\r"  # a line that ends with CRLF
     if name == "commoncrawl":
         lines[2] = "Next\u0085line ".encode() + lines[2]
         lines[3] = "Line\u2028separator ".encode() + lines[3]
@@ -71,12 +71,12 @@ def corpus_lines(name: str, lang: str) -> list[bytes]:
 
 def corpus_text(name: str, lang: str) -> bytes:
     text = b"".join(line + b"\n" for line in corpus_lines(name, lang))
-    # Of this pair, one side lacks its last newline.
+    # In these corpora, one side lacks its last newline.
     return text.removesuffix(b"\n") if (name, lang) in {("europarl-v7", "en"), ("giga-fren", "fr")} else text
 
 
 def sgml(name: str, lang: str, kind: str) -> bytes:
-    """A test set as statmt.org publishes it; sentences 2 and 3 hold entities."""
+    """Return a test set in the SGML that statmt.org publishes; sentences 2 and 3 hold entities."""
     lines = [f'<{kind}set setid="{name}" srclang="any"' + (f' trglang="{lang}">' if kind == "ref" else ">")]
     for number, pair in enumerate(sentences(name, SETS[name]), start=1):
         if number % 10 == 1:
@@ -88,7 +88,7 @@ def sgml(name: str, lang: str, kind: str) -> bytes:
 
 
 def tar(members: dict[str, bytes], gzipped: bool = True) -> bytes:
-    """An archive with its folders as members too, as ``tar -c FOLDER`` makes it; always the same bytes."""
+    """Return an archive with its folders as members, too, as ``tar -c FOLDER`` makes it; always the same bytes."""
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
         for folder in sorted({name.rpartition("/")[0] for name in members} - {""}):
@@ -107,7 +107,7 @@ def _both(name: str, pattern: str, pairs: tuple[str, ...] = ("de", "fr")) -> dic
 
 
 def archives() -> dict[str, bytes]:
-    """All archives, by the names of their files: those of the test sets have sacrebleu's."""
+    """Return the content of all archives by file name; archives of test sets have the names that sacrebleu uses."""
     noise = {"training/europarl-v7.cs-en.cs": b"Ahoj\n", "training/europarl-v7.cs-en.en": b"Hello\n"}
     crawl = _both("commoncrawl", "commoncrawl.{pair}.{lang}")
     crawl |= {f"commoncrawl.{pair}-en.annotation": b"http://example.org\t1\n" for pair in ("de", "fr")}
@@ -135,12 +135,12 @@ def archives() -> dict[str, bytes]:
 
 
 def serve(server: Server) -> dict[str, str]:
-    """Put all archives on a server; their URLs by the names of their files."""
+    """Put all archives on a server; return their URLs by file name."""
     return {name: server.add(PATHS.get(name, name), content) for name, content in archives().items()}
 
 
 def change_catalogs(urls: Mapping[str, str]) -> None:
-    """Make the catalogs of this process name the replicas: where they are, and their checksums."""
+    """Replace the archives in this process's catalogs, ours and sacrebleu's, by the replicas: URLs and checksums."""
     from sacrebleu.dataset import DATASETS
 
     from resmlp_mt.data import wmt14
@@ -159,15 +159,12 @@ def change_catalogs(urls: Mapping[str, str]) -> None:
 
 @dataclasses.dataclass
 class Command:
-    """``scripts/prepare_wmt14.py`` on replicas, in a process forked from one that has imported fairseq already.
+    """``scripts/prepare_wmt14.py`` on replicas, in a forked process that has imported fairseq already."""
 
-    It dies as by ``kill -9`` before it gives a file or folder a name that ends with ``kill``.
-    """
-
-    folder: Path  # for what is printed
+    folder: Path  # for the files stdout and stderr
     urls: Mapping[str, str]  # by the names of the archives
     arguments: Sequence[object]
-    kill: str | None = None
+    kill: str | None = None  # SIGKILL before a file or folder gets a name that ends so
 
     def start(self):
         return fork(_main, self)

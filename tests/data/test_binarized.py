@@ -35,7 +35,7 @@ def test_a_bad_line_is_told(tmp_path, lines, message):
     with pytest.raises(UserError, match=f"dict.de.txt: {message}: copy the one") as error:
         read_dictionary(path)
     assert "\n" not in str(error.value)
-    path.write_text("a 1\na 3 #fairseq:overwrite\nb c 2\n")  # as fairseq lets it
+    path.write_text("a 1\na 3 #fairseq:overwrite\nb c 2\n")  # fairseq allows this
     assert read_dictionary(path).symbols[4:] == ["a", "a", "b c"]
 
 
@@ -44,7 +44,7 @@ LANGS = "en", "de"
 
 @pytest.fixture
 def data(tmp_path):
-    """Sentence i of each side is the number 4 + i, once more than the side before."""
+    """Sentence i is the token 4 + i, once in English and twice in German."""
     folder = tmp_path / "data-bin"
     folder.mkdir()
     for side, lang in enumerate(LANGS, 1):

@@ -1,4 +1,4 @@
-"""Downloads by curl from a server that misbehaves, and files from a folder."""
+"""Downloads with curl from a server that misbehaves, and files taken from a folder."""
 
 import hashlib
 import multiprocessing
@@ -49,7 +49,7 @@ def _part(folder: Path) -> Path:
         ([DROP, Fault(drop_after=301_024)], [200, 206, 206]),
         ([DROP, Fault(ignore_range=True)], [200, 200, 200]),
         ([DROP, Fault(status=416)], [200, 416, 200]),
-        ([Fault(headers={"Content-Encoding": "x-gzip"})], [200]),  # as Apache says of .tgz files
+        ([Fault(headers={"Content-Encoding": "x-gzip"})], [200]),  # as Apache sends with .tgz files
         ([Fault(status=302, headers={"Location": "/a.gz"})], [302, 200]),
     ],
 )
@@ -134,7 +134,7 @@ def test_killed_and_run_again(server: Server, tmp_path: Path) -> None:
     assert file.fetched_into(tmp_path).read_bytes() == BYTES
     (_, first_range, _), (_, second_range, status) = server.requests
     assert (first_range, status) == (None, 206)
-    assert there <= int(second_range.removeprefix("bytes=").removesuffix("-")) < there + 200_000  # curl has ended, too
+    assert there <= int(second_range.removeprefix("bytes=").removesuffix("-")) < there + 200_000  # so curl ended, too
 
 
 def test_full_disk(server: Server, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What languages may be called."""
+"""Which codes and names of languages are accepted."""
 
 import pytest
 

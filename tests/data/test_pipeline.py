@@ -1,4 +1,4 @@
-"""The whole preparation: every bad input, the same bytes, killed runs, changed options."""
+"""The whole preparation: bad input, the same bytes every time, killed runs, changed options."""
 
 import contextlib
 import dataclasses
@@ -32,7 +32,7 @@ RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(ma
 
 
 def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
-    """The command whose result is that of RECIPE."""
+    """Return the command line that prepares a corpus as RECIPE does."""
     command = [sys.executable, str(ROOT / "scripts/prepare_text.py"), "--source-lang", "en", "--target-lang", "de"]
     for split in ("train", "valid", "test"):
         for source in corpus.sets[split]:
@@ -41,7 +41,7 @@ def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
 
 
 def _binarized(out: Path) -> dict[str, bytes]:
-    """Of data-bin, what fairseq-preprocess makes too."""
+    """Return the files in data-bin that fairseq-preprocess makes, too."""
     files = contents(out / "data-bin")
     assert files.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
     assert json.loads(files.pop("text.json"))["learned"] == "bpe.codes"
@@ -50,7 +50,7 @@ def _binarized(out: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The made-up corpus, prepared once."""
+    """The folder of the made-up corpus, prepared once."""
     out = tmp_path_factory.mktemp("prepared") / "out"
     prepare(corpus, RECIPE, out)
     return out
@@ -58,7 +58,7 @@ def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def without_binarizing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Preparation ends before its slowest step."""
+    """Stop preparation before its slowest step."""
 
     def stop(self: Binarizing, *args: object) -> None:
         raise UserError("as far as this test goes")
@@ -87,7 +87,7 @@ def test_binarized_sentences_are_those_of_fairseq_interactive(corpus, prepared, 
 
     import resmlp_mt.fairseq_plugin  # noqa: F401  (as --user-dir imports it)
 
-    # data-bin alone, with no other option than fairseq cannot be without
+    # only data-bin, and --path, which fairseq requires
     monkeypatch.setattr(sys, "argv", ["fairseq-interactive"])
     parser = options.get_interactive_generation_parser()
     args = options.parse_args_and_arch(parser, [str(prepared / "data-bin"), "--path", "x"])
@@ -107,7 +107,7 @@ def test_the_command_for_raw_text_from_within_the_package(monkeypatch):
 
 
 def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:
-    """Prepare in a process that kills itself as it gives a file or folder its name for the nth time: whether it did."""
+    """Prepare in a process that kills itself at its rename number ``renames``; return whether it was killed."""
     child = os.fork()
     if child == 0:
         number = itertools.count(1)
@@ -132,7 +132,7 @@ def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool
 
 @pytest.mark.parametrize("before", [True, False])
 def test_killed_at_any_rename_and_run_again(corpus: Corpus, prepared: Path, tmp_path: Path, before: bool) -> None:
-    # The second run is killed at its second rename, the third at its third: before, amid and after every step.
+    # Run n is killed at its rename number n: before, within and after every step.
     out, runs = tmp_path / "out", 1
     while _run_and_kill(corpus, out, runs, before):
         runs += 1
@@ -173,7 +173,7 @@ def test_just_what_changed_is_done_again(corpus, prepared, tmp_path, capsys, wit
 
 
 def _with(corpus: Corpus, folder: Path, split: str, side: int, text: bytes | None) -> Corpus:
-    """The corpus with one file changed, or missing."""
+    """Return the corpus with another file for one side, which does not exist if ``text`` is None."""
     path = folder / f"bad.{corpus.langs[side]}"
     if text is not None:
         path.write_bytes(text)
@@ -281,7 +281,7 @@ def _snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
 
 
 def _own_files(out: Path) -> list[Path]:
-    """What the users of a folder might keep in it."""
+    """Write files that users might keep in the folder; return their paths."""
     names = [".draft.txt.tmp", ".a.tmp/keep", "subwords/.deep.tmp", "tokenized/train.0.en", "resmlp/checkpoint_best.pt"]
     for name in names:
         (out / name).parent.mkdir(parents=True, exist_ok=True)
@@ -321,7 +321,7 @@ def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> 
 
 
 def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: float = 1.0) -> Corpus:
-    """The corpus with so much of a target side in another encoding."""
+    """Return the corpus with this ``share`` of the lines of a target side in another encoding."""
     lines = corpus.sets[split][0].target.read_bytes().decode().replace("i", "ï").split("\n")[:-1]
     broken = round(share * len(lines))
     text = "".join(f"{line}\n" for line in lines[:broken]).encode(encoding, "replace")
@@ -331,7 +331,7 @@ def _encoded(corpus: Corpus, folder: Path, split: str, encoding: str, share: flo
 @pytest.mark.parametrize(("share", "told"), [(0.1, True), (0.005, False)])
 def test_lines_not_utf8_are_told_where_they_are_many(corpus, tmp_path, capsys, without_binarizing, share, told):
     bad = _encoded(corpus, tmp_path, "train", "latin-1", share)
-    for _ in range(2):  # also where the step is reused
+    for _ in range(2):  # also when the step is reused
         with pytest.raises(UserError, match="as far as"):
             prepare(bad, RECIPE, tmp_path / "out")
         error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""The whole chain beside the plain sequence of command-line tools, as the benchmark runs them."""
+"""The whole preparation, compared with the plain sequence of command-line tools, as the benchmark runs them."""
 
 import json
 from pathlib import Path
@@ -21,4 +21,4 @@ def test_same_bytes_on_multi30k(tmp_path, monkeypatch, capsys):
     for chain in ("plain", "ours"):
         (run,) = measured[chain]
         assert set(run["seconds"]) == {*script.PLAIN, "all"}
-        assert run["cpu"] > 0 and run["memory"] > 5 << 20  # a Python process has more
+        assert run["cpu"] > 0 and run["memory"] > 5 << 20  # a Python process takes more

@@ -1,4 +1,4 @@
-"""What the catalog names, beside sacrebleu; the whole command on replicas of the archives, served on loopback."""
+"""The catalog, compared with sacrebleu's; the whole command on replicas of the archives, served on loopback."""
 
 import json
 import shutil
@@ -113,7 +113,7 @@ def test_from_archives_to_data_bin(run, server, tmp_path, pair):
     for split, names in ("valid", VALID[pair]), ("test", ["newstest2014"]):
         assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)
 
-    # Lines that name the same things, side by side, are aligned.
+    # The two sides are aligned if their lines name the same things.
     sides = [_words(out / "subwords" / f"train.{lang}") for lang in (source, target)]
     assert len(sides[0]) == len(sides[1]) == train["kept"]
     for word, other in zip(("minister", "horse", "house", "report"), NAMED_ALIKE[target], strict=True):
@@ -131,7 +131,7 @@ def test_from_archives_to_data_bin(run, server, tmp_path, pair):
     assert "to download: about 0 bytes\nwork: about " in run(pair, "--out", out, *SMALL, "--dry-run").output
 
 
-MOMENTS = [  # ends of the names that are about to be given
+MOMENTS = [  # the process is killed before it gives a file or folder a name with such an end
     "raw/training-parallel-nc-v9.tgz", "raw/wmt13.test.tgz", "newstest2013.de", "tokenized/train.1.en",
     "tokenized/train.2.de", "bpe.codes", "subwords/train.de", "subwords/dict.txt", "/data-bin", "steps.json",
     "summary.json",

@@ -1,4 +1,4 @@
-"""Raw text by what preparing left in data-bin, beside what preparing itself made of it."""
+"""Raw text split by what data-bin records, compared with what preparation itself made of the text."""
 
 import dataclasses
 import json
@@ -39,7 +39,7 @@ RECIPES = {
 
 @pytest.fixture(scope="module", params=RECIPES)
 def prepared(request, corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, list[str]]]:
-    """data-bin alone, moved away, and what preparing made of the nasty lines in both languages."""
+    """data-bin alone, moved elsewhere, and the subwords that preparation made of the nasty lines, by language."""
     folder = tmp_path_factory.mktemp("raw text")
     for lang in corpus.langs:
         (folder / f"nasty.{lang}").write_text("".join(f"{line}\n" for line in NASTY), newline="")
@@ -73,7 +73,7 @@ def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[st
         assert [tokenizer.encode(line, target=bool(target)) for line in NASTY] == expected
         assert [tokenizer.pieces(line, target=bool(target)) for line in NASTY] == [line.split() for line in made[lang]]
     for numbers in expected:
-        if PAD not in numbers:  # no translation holds it
+        if PAD not in numbers:  # translations never hold it
             assert tokenizer.decode(numbers) == running_text(of_target.string(numbers, extra_symbols_to_ignore={END}))
 
 
@@ -117,7 +117,7 @@ def _written(content: bytes) -> Callable[[Path], None]:
 
 @pytest.fixture
 def recorded(tmp_path: Path) -> Path:
-    """A data-bin with nothing but the record and codes."""
+    """A data-bin with only the record and the codes."""
     folder = tmp_path / "data-bin"
     (tmp_path / "codes").write_text("#version: 0.2\nt h\nth e\n")
     RawText(folder, ("en", "de"), Words(), Subwords("bpe"), "bpe.codes").write(tmp_path / "codes")

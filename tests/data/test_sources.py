@@ -1,4 +1,4 @@
-"""Sources: streams of raw pairs that keep their alignment, from files and beside the ``tar`` command."""
+"""Sources: streams of aligned raw pairs, from files and from archives (compared with the ``tar`` command)."""
 
 import gzip
 import io
@@ -22,7 +22,7 @@ LINE = st.binary(max_size=8).map(lambda line: line.replace(b"\n", b""))
 @given(st.lists(st.tuples(LINE, LINE), max_size=6), st.booleans())
 def test_whatever_the_lines_hold(pairs: list[tuple[bytes, bytes]], last_newline: bool) -> None:
     if pairs and not last_newline:
-        pairs[-1] = (b"source", b"target")  # an empty line without a newline is none
+        pairs[-1] = (b"source", b"target")  # an empty last line without a newline is no line
     sides = [b"".join(line + b"\n" for line in side) for side in zip(*pairs, strict=True)] or [b"", b""]
     if not last_newline:
         sides[1] = sides[1].removesuffix(b"\n")

@@ -1,4 +1,4 @@
-"""Steps on record: what is ours and is made again when it must be, and what stays a user's; the disk."""
+"""Recorded steps: what is reused or made again, which files are a user's and stay, and room on the disk."""
 
 import json
 import os
@@ -19,7 +19,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _tree(folder: Path) -> dict[str, bytes | str | bool]:
-    """Everything in a folder: bytes of files, targets of links."""
+    """Return everything in a folder: bytes of files, targets of links."""
     return {
         str(path.relative_to(folder)): os.readlink(path) if path.is_symlink() else path.is_file() and path.read_bytes()
         for path in folder.rglob("*")
@@ -27,7 +27,7 @@ def _tree(folder: Path) -> dict[str, bytes | str | bool]:
 
 
 def _make(folder: Path, *names: str, name: str = "make", options=None, libraries=(), **more: object) -> bool:
-    """Run one step that writes some files; whether it had to work."""
+    """Run one step that writes some files; return whether it was done, not reused."""
     outputs, worked = [folder / each for each in names], []
 
     def work() -> dict[str, int]:
@@ -61,7 +61,7 @@ def test_a_step_is_done_again_where_something_differs(tmp_path: Path, capsys: py
         assert re.fullmatch(r"make\nmake: 12 pairs in 0\.\d s, [\d,]+ pairs/s\n", capsys.readouterr().out)
         assert not _make(out, "a", "deep/b", **asked)
         assert capsys.readouterr().out == "make: nothing changed, reused\n"
-    assert json.loads((out / "times.json").read_text())["make"]["pairs"] == 12  # times are kept apart
+    assert json.loads((out / "times.json").read_text())["make"]["pairs"] == 12  # times have a file of their own
     assert "seconds" not in (out / "steps.json").read_text()
     with Steps.of_folder(out, []), pytest.raises(UserError, match="another run is preparing it: wait"):
         _make(out, "a")

@@ -1,4 +1,4 @@
-"""Subwords: learned the same every time by either library, undone without loss, and the same as the tools' own."""
+"""Subwords: learned the same every time by each library, undone without loss, and the same as the tools' own."""
 
 import subprocess
 import sys
@@ -20,7 +20,7 @@ TEXT = ["the lower the newer , the wider", "low lower lowest <s> & @-@", "neu ne
 PAIRS = [(line.encode(), line.encode()) for line in TEXT]
 
 
-# What the tools and fairseq have a use of their own for, and what is not Latin letters of one code point each
+# What has a special meaning for the tools or fairseq, and what is not Latin letters of one code point each
 NASTY_LINES = [
     "a@@ @@ b@@c @@d @ @@@ @@@@ next word@@",
     "a</w> </w> </w>b x</w>y w> <w",
@@ -40,7 +40,7 @@ NASTY_LINES = [
 
 @pytest.fixture(scope="module")
 def learned(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], Path]:
-    """What is learned of each kind, from text with and without the nasty lines in it."""
+    """The learned file of each kind, from text without and with the nasty lines."""
     folder = tmp_path_factory.mktemp("learned")
     files = {}
     for nasty in (False, True):
@@ -61,7 +61,7 @@ def nasty(request: pytest.FixtureRequest) -> bool:
 
 
 def fairseqs(kind: str, path: Path):
-    """fairseq's own subwords, as in fairseq-interactive."""
+    """Return fairseq's own subword encoder, as in fairseq-interactive."""
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
     from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 
@@ -77,7 +77,7 @@ def test_nasty_lines_come_back(learned: dict[tuple[str, bool], Path], kind: str,
     for line in [*TEXT, *map(SETTLE, NASTY_LINES), "unseen Wörter 123"]:
         assert split(line) == theirs.encode(line)
         assert theirs.decode(split(line)) == line
-        # fairseq's dictionary would take these for its own
+        # fairseq's dictionary would take these for its special symbols
         assert not {"<s>", "<pad>", "</s>", "<unk>"}.intersection(split(line).split())
 
 
@@ -133,7 +133,7 @@ def test_chunks(monkeypatch):
 
 
 def made_up(words: int, seed: int = 1) -> Counter[str]:
-    """Words of syllables, with counts as Zipf has them."""
+    """Return made-up words of syllables, with counts by Zipf's law."""
     chance = Random(seed)
     syllables = [a + b + c for a in "bdfgklmnprst" for b in "aeiouäé" for c in ("", "n", "r", "st")]
     counts: Counter[str] = Counter()
@@ -179,7 +179,7 @@ def test_tokenizers_learn_merges_as_good(words: Path, tmp_path: Path) -> None:
 
 
 def test_subwords_are_learned_the_same_every_time(tmp_path):
-    # Its hash tables are in another order in every process, which shows where pairs are equally frequent.
+    # tokenizers' hash tables have another order in every process; it matters where pairs are equally frequent.
     write_counts(dict.fromkeys(made_up(400), 2), tmp_path / "words")
     learned = set()
     for jobs in (1, 2, 2):

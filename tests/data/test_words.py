@@ -1,4 +1,4 @@
-"""Settled characters, and lines that cannot be words; tests/text compares the words with sacremoses."""
+"""Cleaned characters, and lines that cannot become words; tests/text compares the words with sacremoses."""
 
 import pytest
 import regex
@@ -30,7 +30,7 @@ def test_a_settled_line_is_one_line_of_words(text: str, punctuation: bool) -> No
     ("lang", "raw", "settled"),
     [
         ("de", "5\u00a0%, 1\u00a0000", "5%, 1,000"),
-        ("de", 'Er sagte: "Ja."', 'Er sagte: "Ja".'),  # as Moses' script, which keeps the line end
+        ("de", 'Er sagte: "Ja."', 'Er sagte: "Ja".'),  # as Moses' script does, which keeps the line end
         ("en", 'He said: "Yes".', 'He said: "Yes."'),
     ],
 )

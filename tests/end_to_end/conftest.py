@@ -12,7 +12,7 @@ import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 
 @pytest.fixture(scope="session")
 def fairseq(tmp_path_factory):
-    """Run one of fairseq's commands to its end."""
+    """A function that runs one of fairseq's commands to its end."""
     logs = tmp_path_factory.mktemp("logs")
     numbers = itertools.count()
 
@@ -24,7 +24,7 @@ def fairseq(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """Raw and subword (``bpe``) text, and the subword codes."""
+    """A folder with raw and subword (``bpe``) text, and the subword codes."""
     return made_once(tmp_path_factory, "corpus", make_corpus)
 
 
@@ -62,7 +62,7 @@ def data_bin(corpus, fairseq, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def train(fairseq, data_bin):
-    """Train into a folder with a few options in common; later ones win."""
+    """A function that trains into a folder with a few common options; later options win."""
     return lambda folder, *options, data=data_bin, **more: fairseq("train", *training(data, folder), *options, **more)
 
 
@@ -88,7 +88,7 @@ def trained(train, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def generate(fairseq, data_bin, trained):
-    """Translate the validation set by beam search with a few options in common; later ones win."""
+    """A function that translates the validation set by beam search with a few common options; later options win."""
 
     def run(*options, path=trained[0] / "checkpoint_best.pt", data=data_bin, **more):
         done = fairseq(

@@ -12,12 +12,12 @@ N_BEST = ("--nbest", 3, "--lenpen", 0.6, "--print-alignment", "--batch-size", 32
 
 
 def hypotheses(done):
-    """``{id: [(text, score), ...]}``, best first."""
+    """Return ``{id: [(text, score), ...]}``, best first."""
     return {number: [(text, float(score)) for score, text in best] for number, best in done.lines("H").items()}
 
 
 def token_scores(done):
-    """``{id: [log2 probability of each token of the best]}``"""
+    """Return ``{id: [log2 probability of each token of the best]}``."""
     return {number: [float(score) for score in best[0][0].split()] for number, best in done.lines("P").items()}
 
 
@@ -60,7 +60,7 @@ def test_a_precision_is_chosen_when_generating(generate, baseline, precision):
     lowered = hypotheses(generate(*N_BEST, "--model-overrides", {"inference_precision": precision}))
     assert lowered.keys() == full.keys()
     gaps = [abs(lowered[number][0][1] - full[number][0][1]) for number in full]
-    assert 0 < statistics.mean(gaps) < 0.1  # of the best one's score: it did change, and not by much
+    assert 0 < statistics.mean(gaps) < 0.1  # the best hypotheses' scores did change, but not by much
 
 
 def test_a_reference_s_score_is_that_of_teacher_forcing_and_an_ensemble_averages(generate, train, trained, tmp_path):

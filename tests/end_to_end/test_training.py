@@ -11,8 +11,8 @@ from fairseq_commands import USER_DIR, start, training
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 UPDATES = 12  # five an epoch
-# The last option has fairseq deal the sentences into batches anew for every epoch. Without it, newer fairseq keeps the
-# batches of the epoch in which the process began, and a training that resumes in another epoch gets other batches.
+# With the last option, fairseq makes new batches for every epoch. Without it, newer fairseq keeps the batches of the
+# epoch in which the process began, and a training that resumes in another epoch gets other batches.
 RESUMABLE = (
     "--max-update", UPDATES, "--save-interval-updates", 3, "--num-workers", 2, "--share-all-embeddings",
     "--criterion", "label_smoothed_cross_entropy", "--label-smoothing", 0.1, "--update-epoch-batch-itr", True,

@@ -17,12 +17,12 @@ CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
 TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"
 
 
-KNOWN = list(sentence_pairs(8, seed=1))  # of the training data, which the model has learned by heart
+KNOWN = list(sentence_pairs(8, seed=1))  # part of the training data, which the model has learned by heart
 
 
 @pytest.fixture
 def interactive(fairseq, tmp_path):
-    """Run fairseq-interactive on lines, or on bytes."""
+    """A function that runs fairseq-interactive on lines, or on bytes."""
 
     def run(lines, *options, path="checkpoints/checkpoint_best.pt", data="my work/data-bin"):
         stdin = tmp_path / "stdin"
@@ -37,7 +37,7 @@ def interactive(fairseq, tmp_path):
 
 @pytest.fixture(scope="module")
 def prepared_and_trained(tmp_path_factory, fairseq, commands_on_path):
-    """Where a user stands who has prepared text of typographic marks and hardly trained, and what preparing printed."""
+    """A user's folder with prepared typographic text and a model of two updates; and what preparation printed."""
     here = tmp_path_factory.mktemp("user")
     command = ["python", Path(USER_DIR).parent / "scripts" / "prepare_text.py"]
     command += ["--source-lang", "de", "--target-lang", "en", "--symbols", "40", "--out", "my work"]
@@ -55,7 +55,7 @@ def prepared_and_trained(tmp_path_factory, fairseq, commands_on_path):
 
 
 def test_interactive_and_python_translate_text_alike(interactive, corpus, data_bin, trained, tmp_path, monkeypatch):
-    """By a model that has learned them, of data that was made without this toolkit and does not tell how."""
+    """The model has learned these lines; its data was made without this toolkit and does not record how."""
     options = {"tokenizer": "moses", "bpe": "subword_nmt", "bpe_codes": str(corpus / "codes")}
     words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
     sources = [source for source, _ in KNOWN]

@@ -1,4 +1,4 @@
-"""What a user's mistakes come to: one clear line, no traceback where the plugin has a say."""
+"""A user's mistakes end with one clear line, without a traceback where the plugin can prevent it."""
 
 import os
 import shutil

@@ -20,7 +20,7 @@ TIMM = {"resmlp_12_224": "resmlp-s12", "resmlp_big_24_224": "resmlp-b24/8", "mix
 
 @pytest.fixture(scope="module")
 def images():
-    """The example's modules, by their names, for the tests of this file alone."""
+    """The example's modules by name; only the tests of this file can import them."""
     with pytest.MonkeyPatch.context() as patched:
         patched.syspath_prepend(EXAMPLE)
         yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
@@ -30,7 +30,7 @@ def images():
 
 @pytest.fixture
 def run(images, monkeypatch, capsys):
-    """A script with its arguments, in this process; what it prints."""
+    """A function that runs a script with arguments, in this process, and returns what it prints."""
 
     def main(name, *arguments):
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
@@ -42,17 +42,17 @@ def run(images, monkeypatch, capsys):
 
 def test_parameters_are_as_many_as_in_the_papers(images):
     sizes = {"resmlp-s12": 15.4, "resmlp-b24": 115.7, "resmlp-b24/8": 129.1, "resmlp-s12-class-mlp": 17.7}
-    whole = {"mixer-s/32": 19, "mixer-b/16": 59, "b-mlp-12/1024": 124}  # millions, cut off and not rounded
+    whole = {"mixer-s/32": 19, "mixer-b/16": 59, "b-mlp-12/1024": 124}  # millions, rounded down
     with torch.device("meta"):
         counts = {name: images.models.count(images.models.ImageModel(of)) for name, of in images.models.MODELS.items()}
     assert {name: round(counts[name] / 1e6, 1) for name in sizes} == sizes
     assert {name: counts[name] // 10**6 for name in whole} == whole
-    inner = 5 * (1024 * 1024 + 1024 + 2 * 1024)  # an S-MLP is linear layers with norms between
+    inner = 5 * (1024 * 1024 + 1024 + 2 * 1024)  # an S-MLP is linear layers with norms between them
     assert counts["s-mlp-6/1024"] == 3 * 64 * 64 * 1024 + 1024 + inner + 1024 * 11230 + 11230
 
 
 def published(kind, dim=12, depth=2, patch=4, side=3, classes=5):
-    """Random weights by timm's names, of a ResMLP (``"resmlp"``) or an MLP-Mixer (``"mixer"``)."""
+    """Return random weights of a ResMLP (``"resmlp"``) or an MLP-Mixer (``"mixer"``) under timm's names."""
     torch.manual_seed(3)
     shapes = {"stem.proj": (dim, 3, patch, patch), "head": (classes, dim)}
     scales = ["norm"]
@@ -74,7 +74,7 @@ def published(kind, dim=12, depth=2, patch=4, side=3, classes=5):
 
 
 def by_authors(weights):
-    """Weights of timm's names by those of the authors' repository."""
+    """Return weights with timm's names under the names of the authors' repository."""
     pairs = [("stem.", "patch_embed."), ("linear_tokens.", "attn."), ("mlp_channels.", "mlp."), (".ls", ".gamma_")]
     found = {}
     for name, value in weights.items():
@@ -85,7 +85,7 @@ def by_authors(weights):
 
 
 def logits(weights, images, patch=4):
-    """The papers' equations, with weights by timm's names; activations are B x T x C here."""
+    """Return the logits by the papers' equations, from weights with timm's names; activations are B x T x C here."""
 
     def linear(name, x):
         return F.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
@@ -127,14 +127,14 @@ def test_published_weights_give_their_logits_and_come_back(images, run, tmp_path
 def test_logits_are_timm_s(images, name):
     try:
         import timm
-    except (ImportError, RuntimeError) as error:  # the latter: a torchvision of another build of PyTorch
+    except (ImportError, RuntimeError) as error:  # RuntimeError: torchvision was built for another PyTorch
         pytest.skip(f"needs timm: {error}")
     cfg, ours, convert = images.models.MODELS[TIMM[name]], images.models.ImageModel, images.convert
     with torch.device("meta"):
         theirs = timm.create_model(name).eval()
         assert images.models.count(ours(cfg)) == images.models.count(theirs)
     torch.manual_seed(0)
-    theirs.blocks = theirs.blocks[:2]  # all are alike
+    theirs.blocks = theirs.blocks[:2]  # all blocks are alike
     theirs.to_empty(device="cpu")
     for value in theirs.state_dict().values():
         vector = value.numel() == max(value.shape)

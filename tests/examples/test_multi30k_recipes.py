@@ -14,13 +14,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 TINY = (
     "--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16, "--cpu", "--max-epoch", 5,
-    "--max-source-positions", 12, "--max-target-positions", 12,  # who has hardly learned anything ends no sentence
+    "--max-source-positions", 12, "--max-target-positions", 12,  # an untrained model goes on up to this limit
 )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
 def work(run_script, tmp_path_factory):
-    """What examples/multi30k leaves: data, references, and a trained model, which here is the teacher."""
+    """A folder as examples/multi30k leaves it: data, references, and a trained model, the teacher here."""
     folder = tmp_path_factory.mktemp("work")
     prepare(folder, "en", "de", train=("train", TRAIN, 0), valid=("val", 8, 1), test=("test_2016_flickr", 16, 2))
     done = run_script("multi30k/train", "resmlp", folder, "--", *TINY)
@@ -49,7 +49,7 @@ def test_from_the_teacher_to_the_score(run_script, work):
         assert any("self_attn" in name for name in weights) is attends
     (work / "resmlp" / "test.lenpen1.txt").write_text((work / "distillation" / "train.txt").read_text())
     done = run_script("distillation/evaluate", "both", work)
-    assert done.returncode == 1  # what was put there is no translation of the test set
+    assert done.returncode == 1  # the file written above is no translation of the test set
     assert "sacreBLEU" in done.stdout
     assert "give the reference of the test set that was translated" in done.stderr
     assert (work / "distillation" / "both" / "average5.pt").exists()
@@ -64,7 +64,7 @@ def test_the_gated_model_is_trained_as_in_its_comparison(commands_on_path, work,
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
     given = options_of(done.stdout.splitlines())
     wanted = options_of(read_recipe(ROOT / "examples/ablations/budget-2.yaml").training_options("gated", 1))
-    # the script leaves the library to the machine, keeps more epochs, and its log is for people
+    # the script does not choose the library, keeps more checkpoints, and writes its log for people
     for other in "--cpu-matmul", "--keep-last-epochs", "--log-format", "--log-interval":
         del wanted[other]
     assert {name: given.get(name) for name in wanted} == wanted

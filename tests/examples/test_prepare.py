@@ -1,4 +1,4 @@
-"""Preparing Multi30k and Tatoeba from files that stand for the public ones."""
+"""Preparing Multi30k and Tatoeba from small files in place of the public ones."""
 
 import gzip
 import json
@@ -17,7 +17,7 @@ from scripts import loaded
 
 @pytest.fixture
 def prepare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    """The ``prepare.py`` of an example, run on small files in ``tmp_path / "public"`` with the right sums."""
+    """The ``prepare.py`` of an example, to be run on small files in ``tmp_path / "public"``, with their checksums."""
 
     def of(example: str):
         script = loaded(f"{example}/prepare.py")

@@ -1,4 +1,4 @@
-"""The scripts of the examples: all tell how they are used; constraints.py: a model with random weights obeys all."""
+"""The examples' scripts: each shows its usage; constraints.py: a model with random weights obeys all constraints."""
 
 import json
 

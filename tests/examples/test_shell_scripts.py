@@ -1,4 +1,4 @@
-"""The shell scripts of the recipes and the demo, with commands that only tell how they were called."""
+"""The shell scripts of the recipes and the demo, with commands that only record how they were called."""
 
 import os
 import re
@@ -26,7 +26,7 @@ STUB = '#!/bin/bash\n(printf "%s|" "$(basename "$0")" "$@"; echo) >> "$CALLS"\n'
 
 @pytest.fixture
 def run(tmp_path):
-    """Run a script from a folder of the reader's; the commands that it starts only write down how they were called."""
+    """A function that runs a script from another folder; commands that it starts only record how they were called."""
     here, commands = tmp_path / "here", tmp_path / "bin"
     here.mkdir()
     commands.mkdir()
@@ -45,12 +45,12 @@ def run(tmp_path):
 
 @pytest.fixture
 def calls(tmp_path):
-    """What the commands wrote down, a list of words each."""
+    """A function that returns the recorded calls, each a list of words."""
     return lambda: [line.split("|")[:-1] for line in (tmp_path / "calls").read_text().splitlines()]
 
 
 def prepare(work):
-    """What the scripts look for before they start anything."""
+    """Make empty files, which the scripts look for before they start anything."""
     for path in (
         *(f"data-bin/dict.{language}.txt" for language in ("en", "de", "fr")), "distillation/data-bin.both/dict.de.txt",
         "transformer/average5.pt", "test_2016_flickr.de", "newstest2014.de", "newstest2014.fr",
@@ -162,8 +162,8 @@ def test_the_demo_takes_its_folder_from_where_it_is_started(run, calls, tmp_path
     for name in "scripts/demo.sh", "examples/recipe.sh":
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text((ROOT / name).read_text())
-    (checkout / "scripts" / "setup.sh").write_text("pwd >> where\n")  # VENV and PYTHON are the reader's names, too
-    run(checkout / "scripts" / "demo.sh", WORK="my work")  # ends where the first commands have made nothing
+    (checkout / "scripts" / "setup.sh").write_text("pwd >> where\n")  # VENV and PYTHON may be relative to it, too
+    run(checkout / "scripts" / "demo.sh", WORK="my work")  # fails, as the stubs make no files
     assert calls()[0] == ["python", "examples/toy_en_de/make_corpus.py", "--out", str(tmp_path / "here/my work/raw")]
     run(checkout / "scripts" / "demo.sh")
     assert (tmp_path / "here" / "where").read_text().split() == [str(tmp_path / "here")] * 2

@@ -1,4 +1,4 @@
-"""The recipes of table 5: their command lines, which train tiny models here, and their way to the table."""
+"""The recipes of table 5: their command lines, which train tiny models here, and their results in the table."""
 
 import json
 import shlex
@@ -46,7 +46,7 @@ def dry_run(run_script):
 
 
 def settings(words):
-    """fairseq-train's options by name."""
+    """Return fairseq-train's options by name."""
     return {name.removeprefix("--"): value for name, value in options_of(words).items()}
 
 
@@ -97,7 +97,7 @@ def test_half_precision_as_fairseq_wants_it_of_each_optimizer(dry_run):
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
-    """For each pair, what prepare_wmt14.py leaves: data-bin with a joined dictionary, and raw references."""
+    """A folder for each pair as prepare_wmt14.py leaves it: data-bin with a joined dictionary, and raw references."""
     folders = {pair: tmp_path_factory.mktemp(pair) for pair in PAIRS}
     sets = {"train": ("train", 120, 1), "valid": ("newstest2013", 16, 2), "test": ("newstest2014", 16, 3)}
     for pair, folder in folders.items():
@@ -111,7 +111,7 @@ def work(tmp_path_factory):
 
 @pytest.fixture
 def train(run_script):
-    """The checkpoint that ``train.sh SYSTEM WORK`` leaves on one device."""
+    """A function that runs ``train.sh SYSTEM WORK`` and returns the checkpoint."""
 
     def checkpoint_of(folder, pair, system, *more, updates, **variables):
         small = (*SMALL[system], *HERE, "--max-update", updates, *more)
@@ -124,7 +124,7 @@ def train(run_script):
 
 @pytest.fixture
 def linked(work, tmp_path):
-    """A folder of its own for a run, with a pair's data."""
+    """A function that makes a folder for one run, with links to a pair's data."""
 
     def link(pair, name):
         folder = tmp_path / name
@@ -165,8 +165,8 @@ def test_from_training_over_a_break_to_the_table(run_script, train, linked):
 
 def test_two_processes_under_torchrun_take_the_step_of_one(train, linked):
     one, two = linked("en_fr", "one"), linked("en_fr", "two")
-    # an even number of batches: fairseq gives an epoch's odd last one to one process, and weighs that update wrongly;
-    # gradient descent, so that the weights show the gradient; fairseq's default wrapper needs a GPU
+    # An even number of batches: fairseq gives an odd last batch to one process, and weighs that update wrongly.
+    # SGD, so that the weights show the gradient. fairseq's default wrapper needs a GPU.
     more = ("--dropout", "0", "--optimizer", "sgd", "--lr", "32000")
     expected = train(one, "en_fr", "resmlp6", *more, updates=1, AT_ONCE=512)["model"]
     gloo = ("--distributed-backend", "gloo", "--ddp-backend", "legacy_ddp")

@@ -26,7 +26,7 @@ EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "your_own_mixing"
 
 @pytest.fixture(scope="module", autouse=True)
 def registered():
-    """The mixing, for the tests of this file alone."""
+    """Register the mixing for the tests of this file only."""
     import_user_module(Namespace(user_dir=str(EXAMPLE)))
     yield
     del TOKEN_MIXINGS["window"]
@@ -89,4 +89,4 @@ def test_without_its_code_a_checkpoint_is_refused(trained, tmp_path, monkeypatch
     plot = partial(printed("plot", monkeypatch, capsys), trained / "checkpoint_last.pt", "--out", tmp_path / "out")
     with pytest.raises(UserError, match=r"checkpoint_last\.pt: --token-mixing is 'window': give one of .*--user-dir"):
         plot()
-    monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # for the fixture's end
+    monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # the fixture deletes it at the end

@@ -1,8 +1,7 @@
-"""What an exported folder does in transformers: checks that need torch, transformers and the folder alone.
+"""Checks of an exported folder in transformers; they need only torch, transformers and the folder.
 
-Run as a command, with folders that ``tests/export/reference_folders.py`` made, in an environment of any transformers:
-
-    python tests/export/folder_checks.py FOLDER ...
+Run it on folders that ``tests/export/reference_folders.py`` made, in an environment with any version of transformers:
+``python tests/export/folder_checks.py FOLDER ...``
 """
 
 import os
@@ -98,7 +97,7 @@ def check_generation(model, tokenizer, folder, tmp_path):
             transformers.set_seed(1)
             found.append(model.generate(**batch, use_cache=use_cache, **options))
         assert found[0].equal(found[1]), options
-    alone, greedy = source[1:2, 2:], [2]  # by hand
+    alone, greedy = source[1:2, 2:], [2]  # greedy search by hand
     while len(greedy) < 13 and (len(greedy) == 1 or greedy[-1] != 2):
         logits = model(input_ids=alone, decoder_input_ids=torch.tensor([greedy]), use_cache=False).logits
         greedy.append(int(logits[0, -1].argmax()))
@@ -156,7 +155,7 @@ def assert_same_weights(again, model):
 
 
 def check_saving(model, tokenizer, folder, tmp_path):
-    """What ``push_to_hub`` puts on the hub, too."""
+    """``push_to_hub`` uploads the same files."""
     saved = tmp_path / "saved"
     model.save_pretrained(saved)
     tokenizer.save_pretrained(saved)
@@ -167,7 +166,7 @@ def check_saving(model, tokenizer, folder, tmp_path):
         assert tokenizer(line)["input_ids"] == numbers, line
     embeddings = [name for name in model.state_dict() if name.endswith("embed_tokens.weight")]
     first, second = ({each.state_dict()[name].data_ptr() for name in embeddings} for each in (model, again))
-    assert len(first) == len(second)  # what was shared is shared
+    assert len(first) == len(second)  # shared parameters are shared again
 
 
 CHECKS = [value for name, value in globals().items() if name.startswith("check_")]

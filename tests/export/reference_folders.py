@@ -1,4 +1,4 @@
-"""Exported folders of tiny models, each with fairseq's scores and the prepared text beside it.
+"""Exported folders of tiny models; each has fairseq's scores and the prepared text next to it.
 
 python tests/export/reference_folders.py FOLDER     makes FOLDER/NAME/model and FOLDER/NAME/reference.pt
 """
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, where it is run as a command
+sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, if this file is run as a command
 
 from builders import KINDS, OPTIONS, build
 
@@ -30,7 +30,7 @@ VARIANTS = {
 
 @torch.no_grad()
 def make(place: Path, name: str) -> Path:
-    """Make one in an empty folder."""
+    """Make the exported folder of one variant, and its reference, in the empty folder ``place``."""
     model = build(scatter=0.03, **{**SMALL, **VARIANTS[name]}).float().eval()
     trained = Trained(Path("model.pt"), "resmlp_transformer_tiny", model, ("en", "de"), (Path(), Path()), 5)
     write_hub_folder(place / "model", trained, TextSettings("en", "de"), CODES, Card("model", ["model.pt"]))

@@ -1,4 +1,4 @@
-"""The command that makes a folder of a checkpoint: what is in it, and what is refused."""
+"""The command that exports a checkpoint as a folder: what is in the folder, and what is refused."""
 
 import json
 import re
@@ -29,7 +29,7 @@ CODES = "#version: 0.2\nw 1</w>\n"
 
 @pytest.fixture(scope="module")
 def model():
-    return build(scatter=0.03, share_all_embeddings=True).float()  # scores of a size that a trained model's have
+    return build(scatter=0.03, share_all_embeddings=True).float()  # scores as large as a trained model's
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def checkpoint(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory):
-    """The data's dictionaries, and how its text was treated."""
+    """A data folder: dictionaries, codes, and how its text was prepared."""
     folder = tmp_path_factory.mktemp("prepared")
     for language in "en", "de":
         dictionary().save(str(folder / f"dict.{language}.txt"))
@@ -53,7 +53,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def export(prepared):
-    """The command, on this data."""
+    """The command, by default with this data."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         yield lambda *options, data=prepared: in_process("export", monkeypatch)(*options, "--data", data)
 
@@ -81,7 +81,7 @@ def test_what_is_written_and_the_card(exported, model):
     assert generation["max_length"] == 65  # </s> and 64 positions
     for path in Path(resmlp_mt.__file__).with_name("nn").glob("[a-z]*.py"):
         assert (exported / path.name).read_bytes() == path.read_bytes()
-    written = sources()  # which find one another in one folder
+    written = sources()  # they must find each other in one folder
     for content in written.values():
         assert "resmlp_mt." not in "".join(re.findall(r"^\s*(?:from|import) .*", content, re.MULTILINE))
         for name in re.findall(r"^\s*from \.(\S+) import", content, re.MULTILINE):

@@ -1,4 +1,4 @@
-"""The ONNX graphs: searches with them have the model's scores, for every kind of model."""
+"""Searches with the ONNX graphs give the model's scores, for every kind of model."""
 
 import pytest
 import torch

@@ -55,7 +55,7 @@ def generate(small, checkpoint):
 
 @pytest.fixture
 def task(small):
-    """Gives translation with one of the two data-bins."""
+    """A function that returns the translation task with one of the two data-bins."""
 
     def task_of(name="bin"):
         config = TranslationConfig()

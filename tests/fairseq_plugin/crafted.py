@@ -1,4 +1,4 @@
-"""Checkpoints as an attacker writes them."""
+"""Checkpoints as an attacker could write them."""
 
 import zipfile
 from argparse import Namespace
@@ -8,11 +8,11 @@ import torch
 HISTORY = {"criterion_name": "C", "optimizer_name": "Adagrad", "lr_scheduler_state": {}, "num_updates": 5}
 
 BY_SUBSCRIPT = "[nn.Module['touch owned'] for nn.Module.__class_getitem__ in [torch.os.system]]"
-"""Calls without a call in the syntax tree."""
+"""Python that calls a function without a call in its syntax tree."""
 
 
 class Call:
-    """Pickles as a call of something."""
+    """An object whose pickle is a call of a function."""
 
     def __init__(self, function, *arguments):
         self.call = (function, arguments)
@@ -22,7 +22,7 @@ class Call:
 
 
 def state(model=None, options=None, **more):
-    """What fairseq's trainer saves, in little."""
+    """Return a small checkpoint of the form that fairseq's trainer saves."""
     return {
         "args": None,
         "cfg": {"model": Namespace(arch="tiny"), "task": {"_name": "translation"}, **(options or {})},
@@ -39,7 +39,7 @@ def save(path, *args, legacy=False, **more):
 
 
 def rewrite(path, change, compression=zipfile.ZIP_STORED, named=str):
-    """Write a file again with its pickle changed, or compressed."""
+    """Write a checkpoint again with its pickle changed, or its parts compressed or renamed."""
     with zipfile.ZipFile(path) as archive:
         parts = [(info.filename, archive.read(info)) for info in archive.infolist()]
     with zipfile.ZipFile(path, "w", compression) as archive:

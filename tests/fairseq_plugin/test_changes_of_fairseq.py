@@ -1,4 +1,4 @@
-"""What the plugin changes of fairseq: the names of its table and no others, and nothing of other models' trainings."""
+"""The plugin replaces the names in fairseq that its table lists, no others, and changes no other model's training."""
 
 import json
 import os
@@ -47,7 +47,7 @@ def in_a_process(*arguments):
 
 
 def test_fairseq_s_own_transformer_trains_as_without_the_plugin(small, tmp_path):
-    """The same losses, update for update, and the same weights at the end."""
+    """The losses of all updates are the same, and the weights at the end, too."""
     losses, states = [], []
     for name, plugin in ("without", ()), ("with", ("--user-dir", ROOT / "resmlp_mt")):
         done = in_a_process(

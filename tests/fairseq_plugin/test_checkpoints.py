@@ -1,4 +1,4 @@
-"""Promise 6, a checkpoint is data: what a file, its options and its parameters may be, and what becomes of all else."""
+"""Promise 6, a checkpoint is data: what a file, its options and its parameters may hold; all else is refused."""
 
 import ast
 import contextlib
@@ -28,7 +28,7 @@ from resmlp_mt.fairseq_plugin.checkpoints import EVALUATED, OPENED, DoesNotFit, 
 
 
 def refused(path):
-    """The one line that is said of a checkpoint that is not loaded."""
+    """Return the one-line error for a checkpoint that is not loaded."""
     with pytest.raises(UserError, match=f"^{path}: not ") as error:
         load_checkpoint(path)
     assert str(error.value).isprintable()
@@ -39,7 +39,7 @@ def refused(path):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_what_fairseq_saves_is_loaded(tmp_path, dtype, legacy):
     model = {"w": torch.arange(4).to(dtype), "steps": torch.tensor(3)}
-    took = {"previous_training_time": torch.tensor(3.5)}  # a tensor where several processes trained
+    took = {"previous_training_time": torch.tensor(3.5)}  # a tensor if several processes trained
     path = save(tmp_path / "a.pt", model, {"checkpoint": {"save_dir": "exp(2)"}}, extra_state=took, legacy=legacy)
     loaded = load_checkpoint(path)
     assert loaded["cfg"]["checkpoint"] == {"save_dir": "exp(2)"} and loaded["extra_state"] == took
@@ -65,7 +65,7 @@ def test_the_counts_of_eval_bleu_load_whichever_numpy_wrote_them(tmp_path, dtype
         (functools.partial, (print, "smuggled"), "functools.partial"),
         (pickle.loads, (pickle.dumps(1),), "loads"),
         (np.memmap, ("smuggled", "uint8", "w+", 0, (1,)), "numpy.memmap"),
-        (bytearray, (10**13,), "bytearray"),  # allowed by PyTorch, and it would be filled
+        (bytearray, (10**13,), "bytearray"),  # PyTorch allows it, and would fill it
         (torch.FloatTensor, (10**13,), "torch.FloatTensor"),
         (Counter, ("text",), "collections.Counter"),
     ],
@@ -80,7 +80,7 @@ def test_anything_else_is_refused_by_name_and_never_called(tmp_path, monkeypatch
 
 
 def test_no_array_is_made_of_pointers_from_the_file(tmp_path):
-    # an object wherever the file says: to look at it is to jump there
+    # pointers to objects at any address that the file gives: reading such an object jumps there
     path = save(tmp_path / "a.pt", extra_state={"x": Call(np.ndarray, (1,), "O", b"ABCDEFGH")})
     refused(path)
     before = path.read_bytes()
@@ -90,7 +90,7 @@ def test_no_array_is_made_of_pointers_from_the_file(tmp_path):
 
 
 def test_nothing_in_a_file_changes_the_types_of_numpy(tmp_path):
-    # numpy would take these flags for an array of objects and then read pointers from the file
+    # with these flags numpy would take the array for one of objects, and read pointers from the file
     dtype = Call(np.dtype, "i8", False, True)
     dtype.call = (*dtype.call, (3, "|", None, None, None, -1, -1, 63))
     assert load_checkpoint(save(tmp_path / "a.pt", extra_state={"x": dtype}))["extra_state"]["x"] is np.dtype(np.int64)
@@ -126,7 +126,7 @@ def test_what_fairseq_s_checkpoints_do_not_hold_is_one_line(tmp_path, change, me
 def test_archives_that_are_larger_than_their_file_are_refused(tmp_path):
     path = save(tmp_path / "a.pt", {"w": torch.zeros(10**6)})
     rewrite(path, lambda data: data, zipfile.ZIP_DEFLATED)
-    assert path.stat().st_size < 100_000  # and 4 MB once it is there
+    assert path.stat().st_size < 100_000  # and 4 MB when unpacked
     assert "claim to be larger than the file" in refused(path)
 
 
@@ -151,7 +151,7 @@ def test_a_truncated_file_is_one_line(tmp_path, kept, legacy):
 def test_what_is_allowed_is_allowed_while_loading_alone(tmp_path):
     good, bad = save(tmp_path / "good.pt"), save(tmp_path / "bad.pt", extra_state={"x": np.array([None])})
     before = set(torch.serialization.get_safe_globals())  # torch lists a set, in any order
-    with ThreadPoolExecutor(8) as pool:  # as a table's rows do that end together
+    with ThreadPoolExecutor(8) as pool:  # as rows of a table do that end at the same time
         assert all(pool.map(load_checkpoint, [good] * 200))
     refused(bad)
     assert set(torch.serialization.get_safe_globals()) == before
@@ -173,7 +173,7 @@ def test_what_fairseq_s_presets_say_is_read_as_python_reads_it():
     texts = {"10000,20000", " True ", "None", "-1", "{'name': 'x'}", "[True]*3+[False]", "[1] * -1"}
     for configure in ARCH_CONFIG_REGISTRY.values():
         args = Namespace()
-        with contextlib.suppress(AttributeError, TypeError):  # it needs more than options
+        with contextlib.suppress(AttributeError, TypeError):  # some need more than options
             configure(args)
         texts |= {value for value in vars(args).values() if isinstance(value, str) and value[:1] in ("[", "(")}
     assert len(texts) >= 17
@@ -198,7 +198,7 @@ def test_all_else_is_refused(text):
 
 
 def test_every_module_that_evaluates_is_changed():
-    """All of fairseq's but those that read the command line or data alone."""
+    """Check all modules of fairseq except those that read only the command line or data."""
     root = Path(inspect.getfile(fairseq)).parent
     elsewhere = "fairseq.optim", "fairseq.examples", "fairseq.data.codedataset"
     found = set()

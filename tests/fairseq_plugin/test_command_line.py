@@ -1,4 +1,4 @@
-"""fairseq's commands: their options, the text that they are given, and how they end."""
+"""fairseq's commands: their options, the text that they read, and how they end."""
 
 import errno
 import io
@@ -22,7 +22,7 @@ from resmlp_mt.fairseq_plugin.uncaught import explanation
 
 @pytest.fixture
 def data(tmp_path):
-    """A data-bin as far as options concern it."""
+    """A data-bin with empty files, as far as the options need them."""
     for name in "dict.en.txt", "dict.de.txt", "train.en-de.en.bin", raw_text.RECORD:
         (tmp_path / name).touch()
     return tmp_path
@@ -30,7 +30,7 @@ def data(tmp_path):
 
 @pytest.fixture
 def parse(monkeypatch):
-    """The options of one of fairseq's commands, as it parses them; later ones win."""
+    """A function that parses the options of one of fairseq's commands; later options win."""
 
     def parsed(command, data, *arguments):
         training = ["--arch", "resmlp_transformer_tiny", "--optimizer", "adam", "--max-tokens", "100"]
@@ -41,7 +41,7 @@ def parse(monkeypatch):
     return parsed
 
 
-# options: completed from the data, and refused where fairseq would do something else
+# Options are completed from the data, and refused where fairseq would do something else than they say.
 
 
 @pytest.mark.parametrize("command", ["training", "generation", "interactive_generation", "validation"])

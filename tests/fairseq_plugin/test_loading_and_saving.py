@@ -1,4 +1,4 @@
-"""fairseq's loading of a trained model, as generation, validation and ``from_pretrained`` have it, and its saving."""
+"""How fairseq loads a trained model in generation, validation and ``from_pretrained``, and how it saves one."""
 
 import builtins
 import os
@@ -22,7 +22,7 @@ SECRET = "/nowhere/secret"
 
 @pytest.fixture
 def changed(checkpoint, tmp_path, monkeypatch):
-    """Write the trained checkpoint with something changed as ``changed.pt`` into an empty folder, which is entered."""
+    """A function that writes the trained checkpoint, changed, as ``changed.pt`` in an empty current folder."""
     monkeypatch.chdir(tmp_path)
 
     def write(change=lambda state: state, **options):
@@ -36,7 +36,7 @@ def changed(checkpoint, tmp_path, monkeypatch):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """Files are opened meanwhile; none may be the secret one."""
+    """Check that the test opens files, but not the secret one."""
     watched = Mock(wraps=open)
     monkeypatch.setattr(builtins, "open", watched)
     yield
@@ -54,7 +54,7 @@ def test_a_model_that_translates_backwards_is_warned_of(checkpoint, task, caplog
 
 
 def old(**options):
-    """Make a checkpoint an old one, with args, of which some are changed."""
+    """Return a function that makes a checkpoint an old one, which has ``args``, some of them changed."""
 
     def changed(state):
         model = vars(state["cfg"]["model"])
@@ -144,7 +144,7 @@ def test_a_checkpoint_of_fconv_is_built_from_its_options(task, changed):
 
 @pytest.fixture
 def small_files():
-    """No file of this process can have more than that many bytes, as if the disk were full."""
+    """A function that limits the size of this process's files, in bytes, as if the disk were full."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

@@ -1,4 +1,4 @@
-"""Presets, options that no model can have, what layers start with, and older checkpoints, without newer options."""
+"""Presets, impossible options, initial values of layers, and old checkpoints, which lack newer options."""
 
 from argparse import Namespace
 

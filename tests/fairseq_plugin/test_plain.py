@@ -1,10 +1,10 @@
-"""The model in pure PyTorch beside fairseq's: the same scores for every preset and option, all at once and in steps."""
+"""The model in pure PyTorch has the scores of fairseq's, for every preset and option, all at once and in steps."""
 
 import pytest
 import torch
 from builders import KINDS, VARIANTS, batch, build, pairs, shifted
 
-EXACT = {"rtol": 1e-5, "atol": 1e-5}  # float64 but for fairseq's GELU, which computes in float32
+EXACT = {"rtol": 1e-5, "atol": 1e-5}  # all is float64 except fairseq's GELU, in float32
 MODELS = {
     **VARIANTS,
     **KINDS,
@@ -20,7 +20,7 @@ def both(request):
 
 
 def rows_of(scores, targets, left_pad):
-    """Log-probabilities of each sentence, without padding."""
+    """Return the log-probabilities of each sentence, without padding."""
     rows = zip(scores.log_softmax(-1), targets, strict=True)
     return [row[-len(target) :] if left_pad else row[: len(target)] for row, target in rows]
 
@@ -39,7 +39,7 @@ def test_scores_of_a_batch_padded_on_either_side(both, left_pad):
 
 @torch.no_grad()
 def test_step_by_step_with_beams_that_change_places_and_a_sentence_that_leaves(both):
-    """Steps of one and of two positions; teacher forcing of the same tokens is what they are held against."""
+    """Steps of one to three positions are compared with teacher forcing of the same tokens."""
     _, ours = both
     sources, targets = pairs((3, 8), (7, 8), (2, 8))
     source, beams = batch(sources), 2

@@ -1,6 +1,7 @@
 """The promises of the model, for every preset (narrowed, for speed) and more variants.
 
-The oracle shares no code with the model. Training (outputs, gradients) is compared with it, inference with training.
+The oracle shares no code with the model. Outputs and gradients in training are compared with the oracle's; inference
+(steps, folding) is compared with training.
 """
 
 from argparse import Namespace
@@ -21,12 +22,12 @@ from resmlp_mt.fairseq_plugin.options import BASE, PRESETS
 from resmlp_mt.nn.config import BUILT_IN
 from resmlp_mt.nn.encoder_decoder import fold_
 
-# float64 but for fairseq's GELU, which computes in float32; tensors, or lists and dictionaries of them
+# All is float64 except fairseq's GELU, in float32. This compares tensors, or lists and dictionaries of them.
 assert_same = partial(torch.testing.assert_close, rtol=1e-5, atol=1e-5)
 
 
 def options_of(variant):
-    """Those of ``build``: the preset's, without dropout."""
+    """Return all options of a variant: those that it gives to ``build``, and its preset's, without dropout."""
     preset = PRESETS[variant.get("preset", "resmlp_transformer_tiny")]
     return {**BASE, **preset, "dropout": 0.0, "mixing_dropout": 0.0, **variant}
 
@@ -47,7 +48,7 @@ def tiny():
 
 
 def fold_copy(model):
-    """A folded copy of the model; fairseq's hook folds in place, and folding once more changes nothing."""
+    """Return a folded copy of the model; fairseq's hook folds in place, and folding once more changes nothing."""
     copy = deepcopy(model).eval()
     copy.make_generation_fast_()
     fold_(copy)
@@ -60,7 +61,7 @@ def test_dropout_is_retained_in_modules_that_are_there_alone(tiny):
 
 
 def gradients(parameters, rows, weights):
-    """The gradients of parameters, by name, of the rows' logits weighted and summed."""
+    """Return the gradients, by parameter name, of the weighted sum of the rows' logits."""
     for parameter in parameters.values():
         parameter.grad = None
     sum((row * weight).sum() for row, weight in zip(rows, weights, strict=True)).backward()
@@ -73,7 +74,7 @@ def random_like(rows):
 
 
 def test_training_is_the_paper_s_equations(variant):
-    """What comes out, and the gradient of every parameter, beside those of the equations."""
+    """Outputs, and the gradient of every parameter, are those of the equations."""
     model, options = variant
     sources, targets = pairs((5, 4), (3, 6))
     p = parameters_of(model)
@@ -89,7 +90,7 @@ def test_training_is_the_paper_s_equations(variant):
         found = gradients(dict(each.named_parameters()), got, weights)
         for name in found:
             if "embed_tokens" in name and "output_projection" not in name:
-                found[name][PAD] = reference[name][PAD]  # PyTorch leaves padding's row out
+                found[name][PAD] = reference[name][PAD]  # PyTorch gives padding's row no gradient
         assert_same(found, {name: reference[name] for name in found})
 
 
@@ -109,7 +110,7 @@ def test_every_mixing_has_its_equation():
     st.integers(0, 99),
 )
 def test_batch_and_padding_do_not_matter(tiny, lengths, left_pad, left_pad_target, extra, seed):
-    """``extra`` reaches past the 64 positions of the model: padding is not length."""
+    """With ``extra``, batches can be longer than the model's 64 positions: padding does not count."""
     sources, targets = pairs(*lengths, seed=seed)
     together = logits(tiny, sources, targets, left_pad, left_pad_target, extra)
     assert_same(together, [logits(tiny, [s], [t])[0] for s, t in zip(sources, targets, strict=True)])
@@ -173,7 +174,7 @@ def test_no_position_sees_a_later_one(variant):
 
 
 def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
-    # where N is the size of nothing else
+    # N differs from every other size: it identifies A below
     model = build(**{**variant[1], "max_source_positions": 21, "max_target_positions": 23})
     sources, targets = pairs((5, 4), (3, 6))
     model(batch(sources, left_pad=True), None, batch(shifted(targets)))[0].square().sum().backward()
@@ -181,7 +182,7 @@ def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
         reached = torch.zeros(positions, positions, dtype=torch.bool)
         reached[:length, :length] = True
         reached = reached.tril() if stack is model.decoder else reached
-        # what reads itself alone does so by the softmax of one score, which is 1
+        # the decoder's first position reads only itself: the softmax of one score is 1, without a gradient
         reached[0, 0] = not (stack is model.decoder and variant[1]["token_mixing"] == "synthesizer")
         for name, parameter in stack.layers.named_parameters():
             if parameter.shape[-2:] == (positions, positions):
@@ -211,7 +212,7 @@ def test_exchanged_beams_of_a_sentence_leave_the_encoder_s_output_alone(tiny):
     expanded = tiny.encoder.reorder_encoder_out(out, torch.tensor([0, 0, 1, 1]))
     assert expanded["encoder_out"][0].equal(out["encoder_out"][0][:, [0, 0, 1, 1]])
     same = tiny.encoder.reorder_encoder_out(expanded, torch.tensor([1, 0, 3, 3])) is expanded
-    assert same == expanded["encoder_out"][0].is_cpu  # on a GPU to look costs more than to copy
+    assert same == expanded["encoder_out"][0].is_cpu  # on a GPU, looking costs more than copying
     for order in [2, 3], [0, 1, 2, 2, 3], [2, 3, 0, 1], [1, 2, 0, 3]:
         got = tiny.encoder.reorder_encoder_out(expanded, torch.tensor(order))
         for key, dim in ("encoder_out", 1), ("encoder_padding_mask", 0):
@@ -241,7 +242,7 @@ def test_fairseq_s_hook_folds_once():
 
 
 def test_folding_a_half_precision_model_rounds_once():
-    """The fold itself is done in float64, so that all that is lost is the rounding of each folded weight."""
+    """The fold is computed in float64, so that only the rounding of each folded weight is lost."""
     model, (sources, targets) = build(scatter=0.05).half().double(), pairs((5, 4))  # the rounded weights, in float64
     expected = logits(model, sources, targets)[0]
     got = logits(fold_copy(model.half()).double(), sources, targets)[0]

@@ -1,4 +1,4 @@
-"""The task: data that is broken, does not belong together, or of which nothing is left."""
+"""The task: data that is broken, does not fit together, or has no sentence left."""
 
 import shutil
 
@@ -27,7 +27,7 @@ def data(small, tmp_path):
         ("bin", lambda old: b"\xff" * len(old), r"\.bin: symbol 65535 is not in the dictionary of 16 entries"),
         ("idx", lambda old: old[: len(old) // 2], r"train\.de-en\.de\.idx: cut short or damaged"),
         ("idx", lambda old: old[:17] + b"\x4d" + old[18:], r"\.idx: cut short or damaged"),  # the type of its numbers
-        ("idx", lambda old: old[:-8] + b"\0" * 8, r"\.idx: damaged"),  # the last start
+        ("idx", lambda old: old[:-8] + b"\0" * 8, r"\.idx: damaged"),  # where the last sentence starts
         ("idx", lambda old: old[:18] + bytes(8), r"\.idx: has no sentences"),
     ],
 )
@@ -62,6 +62,6 @@ def test_sentences_that_are_too_long_are_told_with_the_option(train, generate, t
 
 def test_a_model_translates_as_many_positions_as_it_has(train, small, tmp_path):
     train(tmp_path, "--max-source-positions", 1500)
-    task = Task.setup_task(TranslationConfig(data=str(small / "bin")))  # of 1024, fairseq's default
+    task = Task.setup_task(TranslationConfig(data=str(small / "bin")))  # 1024 positions, fairseq's default
     load_model_ensemble([str(tmp_path / "checkpoint_last.pt")], task=task)
     assert task.max_positions() == (1500, 1024)

@@ -59,7 +59,7 @@ def test_all_that_is_no_weight_is_the_last_one_s_and_tied_embeddings_stay_tied(t
 def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
     unset = {"layers.0.conv.conv_bias": NAN}  # fairseq's DynamicConv neither sets nor uses it
     files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7), **unset}) for epoch in (1, 2)]
-    for name in "a.pt", "b.pt", "b.pt":  # a second time over its own
+    for name in "a.pt", "b.pt", "b.pt":  # b.pt is written over
         average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
     average("--inputs", *files, "--output", tmp_path / "c.pt")
     assert len({(tmp_path / name).read_bytes() for name in ("a.pt", "b.pt", "c.pt")}) == 1
@@ -107,7 +107,7 @@ def test_models_that_do_not_average_are_refused(tmp_path, model, message):
         (["--inputs", "nowhere", "--num-epoch-checkpoints", 2], "^nowhere: no such folder"),
         (["--inputs", "."], "--inputs .: give one directory"),
         (["--inputs", "a.pt", "b.pt", "--num-update-checkpoints", 2], "--inputs a.pt: give one directory"),
-        # of a training's own checkpoints none is replaced
+        # a training's own checkpoints are never replaced
         (["--inputs", ".", "--num-epoch-checkpoints", 2, "--output", "checkpoint_best.pt"], "written over the input"),
         (["--inputs", ".", "--num-epoch-checkpoints", 1, "--output", "checkpoint_1_9.pt"], "written over the input"),
     ],
@@ -150,7 +150,7 @@ def test_the_languages_are_told_by_the_checkpoint_or_the_data_and_are_no_paths(s
 def test_old_checkpoints_load_as_data_and_score_as_they_did(kind):
     """fairseq-train wrote them with this plugin at commit 30dd792."""
     path = OLD / f"{kind}.pt"
-    with torch.serialization.safe_globals([Namespace]):  # holds its options; all else PyTorch allows
+    with torch.serialization.safe_globals([Namespace]):  # for its options; PyTorch allows all else
         torch.load(path, weights_only=True)
     model = model_of(path, load_checkpoint(path))
     recorded = json.loads((OLD / "scores.json").read_text())

@@ -1,4 +1,4 @@
-"""The trainer: trainings that diverge, that cannot begin, that are done, that go on; ``--amp`` on a CPU."""
+"""Trainings that diverge, that cannot begin, that are finished or resumed; ``--amp`` on a CPU."""
 
 import os
 
@@ -77,7 +77,7 @@ def test_a_training_goes_on_from_its_own_checkpoint_whatever_its_folder_is_calle
     train(folder, "--max-update", 2)
     train(folder, "--restore-file", "checkpoint_last.pt", "--max-update", 3)
     assert updates(folder) == 3
-    for model, limit in (folder / "checkpoint_last.pt", 1), (tmp_path / "gone.pt", 2):  # needed to begin alone
+    for model, limit in (folder / "checkpoint_last.pt", 1), (tmp_path / "gone.pt", 2):  # it is needed only to begin
         train(tmp_path / "tuned", "--finetune-from-model", model, "--max-update", limit)
         assert updates(tmp_path / "tuned") == limit
     train(tmp_path / "restored", "--restore-file", folder / "checkpoint_last.pt", "--max-update", 4)
@@ -114,7 +114,7 @@ OURS = ["resmlp_transformer_tiny", "resmlp_transformer_multi30k_gated"]
 
 @pytest.mark.parametrize("arch", [*OURS, "transformer_tiny"])
 def test_a_training_multiplies_in_bfloat16_and_validates_and_keeps_fp32(train, monkeypatch, tmp_path, arch):
-    products = {True: set(), False: set()}  # the types of what linear layers compute, in training or not
+    products = {True: set(), False: set()}  # the types of linear layers' outputs, in training or not
     forward = nn.Linear.forward
 
     def seen(self, x):
@@ -132,12 +132,12 @@ def test_a_training_multiplies_in_bfloat16_and_validates_and_keeps_fp32(train, m
 
 @pytest.mark.parametrize("arch", OURS)
 def test_it_trains_as_fp32_does_but_for_rounding(train, tmp_path, arch):
-    descent = "--arch", arch, "--optimizer", "sgd", "--max-update", 4  # whose steps are the gradients
+    descent = "--arch", arch, "--optimizer", "sgd", "--max-update", 4  # with SGD the steps are the gradients
     for name, options in ("begun", ["--lr", 1e-30]), ("fp32", []), ("mixed", ["--amp"]):
         train(tmp_path / name, *descent, *options)
     begun, exact, mixed = (last(tmp_path / name)["model"] for name in ("begun", "fp32", "mixed"))
     for name, first in begun.items():
-        if not name.endswith("k_proj.bias") and not torch.equal(exact[name], first):  # a softmax takes no bias of keys
+        if not name.endswith("k_proj.bias") and not torch.equal(exact[name], first):  # a softmax ignores the keys' bias
             one, other = (exact[name] - first).flatten(), (mixed[name] - first).flatten()
             assert torch.cosine_similarity(one, other, 0) > 0.95, name
             assert not torch.equal(one, other), name

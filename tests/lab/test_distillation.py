@@ -1,4 +1,4 @@
-"""A teacher's translations as binarized data, beside what fairseq-preprocess makes of the same text."""
+"""A teacher's translations as binarized data, compared with what fairseq-preprocess makes of the same text."""
 
 import random
 import shutil
@@ -35,7 +35,7 @@ def preprocess(folder, name, **options):
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    """Text and its binarized form; words that only the sources' rare last sentence has are unknown."""
+    """Text and its binarized form; words that occur only in the last source sentence are rare, and so unknown."""
     folder = tmp_path_factory.mktemp("data")
     for split, number in ("train", TRAIN), ("valid", 5):
         for language in "xx", "yy":
@@ -55,7 +55,7 @@ def data(original, tmp_path):
 
 @pytest.fixture(scope="module")
 def sentences(original):
-    """The training sources as the dictionary has them, and made-up translations, the fourth of them the reference."""
+    """The training sources, rare words as <unk>, and made-up translations, of which the fourth is the reference."""
     sources = (original / "train.xx").read_text().splitlines()
     sources[-1] = "<unk> <unk> <unk>"
     targets = lines(TRAIN, "teacher")
@@ -66,7 +66,7 @@ def sentences(original):
 
 @pytest.fixture
 def write(sentences, tmp_path):
-    """Write, in another order, what fairseq-generate prints as so many shards, some sentences changed, or left out."""
+    """A function that writes fairseq-generate's output as shards, not in order, some sentences changed or left out."""
 
     def make(shards=1, changed=None):
         numbered = {**dict(enumerate(sentences)), **(changed or {})}
@@ -86,7 +86,7 @@ def write(sentences, tmp_path):
 @pytest.mark.parametrize(("shards", "keep"), [(1, False), (2, True)])
 def test_the_data_is_what_fairseq_preprocess_makes(original, data, sentences, write, tmp_path, shards, keep):
     before = {path.name: path.read_bytes() for path in data.folder.iterdir()}
-    new = data.folder / "new"  # also within the data
+    new = data.folder / "new"  # a folder inside the data is allowed
     written = distill(write(shards), data, new, keep_original=keep)
     assert written == Distilled(pairs=TRAIN * (2 if keep else 1), same=1, unknown=1, empty=1)
     assert before == {path.name: path.read_bytes() for path in data.folder.iterdir() if path.is_file()}

@@ -1,4 +1,4 @@
-"""Activations and dropout; a channel MLP computes its inputs again, and gives what the equation gives."""
+"""Activations and dropout; a channel MLP recomputes the inputs of its layers, and its gradients are the equation's."""
 
 import math
 
@@ -34,7 +34,7 @@ def test_what_is_kept_is_scaled_and_the_mean_stays(p):
     kept = y != 0
     assert kept.double().mean().item() == pytest.approx(1 - p, abs=0.005)
     assert torch.allclose(y[kept], torch.tensor(1 / (1 - p), dtype=torch.double), atol=1e-3)
-    # entries are independent: neighbours, which share a random number, agree no more often than chance has it
+    # entries are independent: neighbours, which share a random number, agree as often as by chance
     assert (kept[:, 1:] == kept[:, :-1]).double().mean().item() == pytest.approx(p * p + (1 - p) * (1 - p), abs=0.005)
 
 

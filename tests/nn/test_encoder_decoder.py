@@ -1,4 +1,4 @@
-"""The sizes of a model, and scores of a few target tokens."""
+"""The sizes of a model, and the scores of a few candidate tokens."""
 
 import json
 from dataclasses import asdict, replace

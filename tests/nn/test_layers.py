@@ -1,4 +1,4 @@
-"""The layers by themselves: one graph; an Aff and how it is folded."""
+"""The layers alone: torch.compile makes one graph of each; an Aff, and how it is folded."""
 
 import pytest
 import torch
@@ -23,7 +23,7 @@ def layer(causal, **options):
 
 
 def run(layer, x, memory, padding):
-    """The layer's output for T x B x C, of sentences that end before the padding (T x B)."""
+    """Return the layer's output, T x B x C; sentences end before the padding (T x B)."""
     return layer(x, padding) if isinstance(layer, EncoderLayer) else layer(x, memory, padding.t())[0]
 
 
@@ -54,7 +54,7 @@ def test_both_steps_are_the_norm_and_linear_layers_take_in_the_affine_ones(norm)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("options", KINDS.values(), ids=KINDS)
 def test_torch_compile_makes_one_graph_of_a_layer(options, causal):
-    """In training, with dropout, and in evaluation, where the result is that of the layer as it stands."""
+    """In training, with dropout; and in evaluation, where the result is that of the layer that is not compiled."""
     torch.compiler.reset()
     plain = layer(causal, dropout=0.1, attention_dropout=0.1, activation_dropout=0.1, **options)
     x, memory = torch.randn(6, 3, 8), torch.randn(6, 3, 8)

@@ -1,4 +1,4 @@
-"""What all kinds of token mixing promise. (Against plain equations: tests/fairseq_plugin/test_promises.py.)"""
+"""Promises of all kinds of token mixing. (Compared with equations in tests/fairseq_plugin/test_promises.py.)"""
 
 import pytest
 import torch
@@ -21,7 +21,7 @@ DIM = 4
 
 
 def made(kind, causal, positions=8, kernel=3, seed=0):
-    """A mixing whose every parameter is off its starting value."""
+    """Return a mixing in which no parameter has its starting value."""
     torch.manual_seed(seed)
     kind, _, more = kind.partition(" with a ")
     options = {"mixing_heads": 1 if more == "head" else 2, "mixing_band": kernel if more == "band" else 0}
@@ -44,7 +44,7 @@ def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones
         (grad,) = torch.autograd.grad(made(kind, causal)(x)[2].sum(), x)
         read = grad.abs().sum((1, 2)).nonzero().flatten().tolist()
         wider = [1, 2, 3] if kind in CONVOLUTIONS else [0, 1, 2, 3, 4, 5]
-    assert read == ([0, 1, 2] if causal else wider)
+        assert read == ([0, 1, 2] if causal else wider)
 
 
 @settings(max_examples=30, deadline=None)
@@ -85,9 +85,9 @@ def test_folding_changes_nothing_and_what_is_left_is_told(kind, before, causal):
     expected = zero_padding(post(mixing(zero_padding(pre(x), padding), padding)), padding)
     left = mixing.fold_(pre, post)
     folded = left[1](mixing(zero_padding(left[0](x), padding), padding))
-    assert torch.allclose(zero_padding(folded, padding), expected)  # what stands at padding is never read
+    assert torch.allclose(zero_padding(folded, padding), expected)  # outputs at padding are never read
     assert (left[0] is pre) == (type(mixing).fold_ is Mixing.fold_)
-    assert (left[1] is post) == (left[0] is pre or kind == "ssru")  # behind a ReLU
+    assert (left[1] is post) == (left[0] is pre or kind == "ssru")  # ssru ends with a ReLU
 
 
 def test_a_kind_of_its_own_needs_no_more_than_forward():
@@ -152,7 +152,7 @@ def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(
     values, weights = x.clone().requires_grad_(), banded.rows(0, 6) + banded.band.rows(x, 6)
     (grad,) = torch.autograd.grad(banded.add_bias(product(weights, values), weights)[3].sum(), values)
     assert grad.abs().sum((1, 2)).nonzero().flatten().tolist() == ([1, 2, 3] if causal else [1, 2, 3, 4, 5])
-    weights = banded.band.predict(x[3, 0]).view(2, -1)  # of both heads, of four channels each
+    weights = banded.band.predict(x[3, 0]).view(2, -1)  # two heads of four channels each
     torch.testing.assert_close(grad[1:6, 0].view(5, 2, 4)[: weights.size(1), :, 0], weights.t())
 
 
@@ -200,7 +200,7 @@ def test_dynamic_convolution_is_fairseq_s(causal):
 
 @torch.no_grad()
 def test_averages_are_those_of_a_recurrence():
-    """``c_t = d c_{t-1} + (1 - d) x_t``, from both ends: the position itself is the first direction's."""
+    """``c_t = d c_{t-1} + (1 - d) x_t``, from both ends; only the first direction includes the position itself."""
     mixing, x = made("ema", False), random(6, 1)
     state, found = torch.zeros(2, 2, 2, 1, DIM // 2, dtype=torch.double), torch.zeros_like(x)
     decay, share = mixing.decay.sigmoid()[..., None, None], mixing.share[..., None, None]

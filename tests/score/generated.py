@@ -25,7 +25,7 @@ def write(path: Path, text: str | Iterable[str]) -> Path:
 
 
 def worse(lines: list[str], seed: int = 0, rate: float = 0.15) -> list[str]:
-    """Leave out words here and there."""
+    """Return the lines, with some words left out."""
     rng = random.Random(seed)
     return [" ".join(w for i, w in enumerate(line.split()) if i == 0 or rng.random() > rate) for line in lines]
 
@@ -36,7 +36,7 @@ def moses_tokens(lines: list[str], **options: bool) -> list[str]:
 
 
 def subwords(line: str) -> str:
-    """Cut every longer word as subword-nmt might."""
+    """Return the line with every longer word cut, as subword-nmt might cut it."""
     return " ".join(f"{w[:2]}@@ {w[2:4]}@@ {w[4:]}" if len(w) > 4 else w for w in line.split())
 
 
@@ -54,7 +54,7 @@ CLOSING = "Generate test with beam=4: BLEU4 = 12.34, 50.0/20.0/10.0/5.0 (BP=1.00
 
 
 def generate_output(hypotheses: dict[int, str]) -> str:
-    """What fairseq-generate prints, sentences in order of length."""
+    """Return what fairseq-generate prints, sentences in order of length."""
     lines = [HEADER]
     for number, text in sorted(hypotheses.items(), key=lambda item: (len(item[1]), item[0])):
         lines += sentence_lines(number, [text])

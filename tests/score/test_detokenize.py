@@ -44,7 +44,7 @@ def test_moses_tokens_of_either_kind_become_one_kind_and_the_text_again(escape, 
     tokens = moses_tokens(REFERENCE, escape=escape, aggressive_dash_splits=aggressive)
     plain = moses_tokens(REFERENCE, escape=False)
     assert [moses.plain_tokens(line) for line in tokens] == plain == [moses.tokens(line) for line in REFERENCE]
-    without_apostrophe = [line for line in REFERENCE if "'" not in line]  # Moses itself loses where it stood in German
+    without_apostrophe = [line for line in REFERENCE if "'" not in line]  # Moses loses its place in German
     assert [moses.text(line) for line in moses_tokens(without_apostrophe)] == without_apostrophe
     assert Moses("fr").text("L' homme a 5 % .") == "L'homme a 5 %."
     assert Moses("fr").text("L' homme a 5 % , 1 000 € ( 5 $ par an ) .") == "L'homme a 5 %, 1 000 € (5 $ par an)."

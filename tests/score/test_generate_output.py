@@ -38,20 +38,20 @@ def test_the_first_of_an_nbest_list_is_taken(tmp_path):
     assert in_order(read(tmp_path, *lines, CLOSING, nbest=2), 2) == ["c", "a"]
     with pytest.raises(UserError, match=r"gen.out:6: sentence 1 again, first seen at .*gen.out:3: .*--nbest"):
         read(tmp_path, *lines, CLOSING)
-    with pytest.raises(UserError, match=r"gen.out:19: sentence 1 again"):  # no list of the sentence before
+    with pytest.raises(UserError, match=r"gen.out:19: sentence 1 again"):  # its n-best list had ended
         read(tmp_path, *lines, *sentence_lines(1, ["c"]), CLOSING, nbest=3)
 
 
 @pytest.mark.parametrize("finished", [None, "Ein a@@ b <unk> .", "Ein ab <unk>."])
 def test_the_references_themselves_are_no_translations(tmp_path, finished):
-    """As --score-reference prints them, with a D- line where --tokenizer or --bpe make text of the hypothesis."""
+    """As --score-reference prints them, with a D- line if --tokenizer or --bpe make text of the hypothesis."""
     target = (finished or "Ein a@@ b <unk> .").replace("<unk>", "<<unk>>")
     lines = [f"T-0\t{target}", "H-0\t-1.5\tEin a@@ b <unk> .", *([f"D-0\t-1.5\t{finished}"] if finished else [])]
     lines += ["T-1\tc", "H-1\t-1.5\tc", "D-1\t-1.5\tc"]
     with pytest.raises(UserError, match=r"gen.out: every hypothesis .* is its reference .*--score-reference"):
         check_translated(read(tmp_path, *lines, CLOSING))
     check_translated(read(tmp_path, *lines, "T-2\tc", "H-2\t-1.5\td", CLOSING))  # a model may be right now and then
-    nbest = ["T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING]  # the first of a list is compared alone
+    nbest = ["T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING]  # only the first of a list is compared
     check_translated(read(tmp_path, *nbest, nbest=2))
 
 
@@ -60,7 +60,7 @@ def test_the_references_themselves_are_no_translations(tmp_path, finished):
     [
         (["H-" + "9" * 5000 + "\t-1\ta", CLOSING], "gen.out:1: not a whole H- line"),
         (sentence_lines(0, ["a"]), "gen.out: unfinished"),
-        ([CLOSING, *sentence_lines(0, ["a"])], "gen.out: unfinished"),  # the end of another run, in front
+        ([CLOSING, *sentence_lines(0, ["a"])], "gen.out: unfinished"),  # the end of another run comes first
         ([*sentence_lines(0, ["a"]), "H-1\t-0.3"], "gen.out:6: not a whole H- line"),
         ([HEADER, CLOSING], "gen.out: no H- lines"),
     ],

@@ -15,7 +15,7 @@ score_bleu = printed_by("score")
 
 @pytest.fixture
 def test_set(tmp_path, monkeypatch):
-    """A folder with a reference, and a system as generate output and as the tokens in it; the command stands there."""
+    """The current folder, with a reference, and a system's output, both of fairseq-generate and as tokens."""
     monkeypatch.chdir(tmp_path)
     tokens = moses_tokens(worse(REFERENCE), escape=False)
     write(tmp_path / "ref.de", REFERENCE)

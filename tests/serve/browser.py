@@ -1,4 +1,4 @@
-"""A browser of this machine, and what playwright has no call for."""
+"""A browser on this machine, and a gesture that playwright has no call for."""
 
 import shutil
 

@@ -1,4 +1,4 @@
-"""A server whose translator only turns the words of a text around, and a client of a few lines."""
+"""A server whose translator only reverses the words of a text, and a small client."""
 
 import contextlib
 import http.client
@@ -19,13 +19,13 @@ TOKEN = "sixteen-letters!"
 
 
 class FakeTranslator:
-    """Stands for a ``Translator``."""
+    """A stand-in for ``Translator``."""
 
     def __init__(self):
         self.tokenizer = SimpleNamespace(settings=SimpleNamespace(source_language="en", target_language="de"))
         self.cfg = SimpleNamespace(encoder=SimpleNamespace(positions=POSITIONS))
-        self.batches = []  # what it was asked to translate, call by call
-        self.gate = threading.Event()  # which it waits for
+        self.batches = []  # the texts of each call
+        self.gate = threading.Event()  # a call waits until this is set
         self.gate.set()
         self.begun = threading.Event()  # set when it first translates
 
@@ -59,13 +59,13 @@ class FakeTranslator:
 
 
 class Client:
-    """Asks a server of this machine."""
+    """A client of a server on this machine."""
 
     def __init__(self, port):
         self.port = port
 
     def ask(self, path="/translate", body=None, method=None, **headers):
-        """What comes back, for a ``body`` of bytes or values for JSON, and ``headers`` with _ instead of -."""
+        """Return the response. ``body``: bytes, or values for JSON; ``headers``: names with _ instead of -."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         if body is not None:
@@ -79,14 +79,14 @@ class Client:
         return SimpleNamespace(status=response.status, headers=response.headers, text=text, values=values)
 
     def await_waiting(self, number):
-        """Until so many requests wait for their turn."""
+        """Wait until ``number`` requests wait for their turn."""
         while self.ask("/health").values["waiting"] != number:
             pass
 
 
 @contextlib.contextmanager
 def serving(translator, limits=None, access=None, glossary=()):
-    """A client of a server that runs in a thread, and the server."""
+    """Yield a client of a server that runs in a thread, and the server."""
     with listening("127.0.0.1", 0) as listener:
         server = server_of(translator, limits or Limits(longest_wait=0), access or Access(), glossary)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})

@@ -10,7 +10,7 @@ from resmlp_mt.translate.options import Options
 
 
 def batches(texts, limits, pause=False):
-    """The texts that are answered together, of requests that are made at once, or the last one a little later."""
+    """Return the batches of texts; the requests are made together, or, with ``pause``, the last one a little later."""
     jobs = [Job([text], Options(), lambda found: b"") for text in texts]
     found = []
 
@@ -22,7 +22,7 @@ def batches(texts, limits, pause=False):
         batcher = Batcher(work, limits)
         running = asyncio.create_task(batcher.run())
         tasks = [asyncio.create_task(batcher.answer(job)) for job in jobs[:-1]]
-        for _ in range(5 if pause else 0):  # turns of the loop, in which a batcher that does not wait begins
+        for _ in range(5 if pause else 0):  # turns of the loop, in which a batcher that does not wait begins to work
             await asyncio.sleep(0)
         assert await asyncio.gather(*tasks, batcher.answer(jobs[-1])) == [text.upper().encode() for text in texts]
         running.cancel()

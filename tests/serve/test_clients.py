@@ -1,4 +1,4 @@
-"""A paragraph of HTML by four clients, with a link, a number and a term of the server's glossary: the same for all."""
+"""Four clients translate the same HTML, with a link, a number and a glossary term: all get the same result."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""LibreTranslate's interface, by its clients of PyPI and plain requests."""
+"""LibreTranslate's interface, used by its clients from PyPI and by plain requests."""
 
 import json
 from urllib.error import HTTPError
@@ -29,7 +29,7 @@ def asking(**fields):
 def test_libretranslatepy(guarded):
     api = libretranslatepy.LibreTranslateAPI(guarded, TOKEN)
     assert api.translate(ENGLISH, "en", "de") == TURNED
-    assert api.translate("a <b>b</b> & c", "en", "de") == "c &amp; <b>b</b> a"  # it has no format to give
+    assert api.translate("a <b>b</b> & c", "en", "de") == "c &amp; <b>b</b> a"  # it cannot ask for a format
     assert [each["code"] for each in api.languages()] == ["en", "de"]
     assert [each["name"] for each in api.languages()] == ["English", "German"]
     for text, language in (ENGLISH, "en"), (GERMAN, "de"):
@@ -82,7 +82,7 @@ def test_words_that_must_or_must_not_come_out():
             assert client.ask(body=body).status == 200
             found = translator.options
             assert (found.glossary, found.avoid, found.prefix) == ((("x", "y", "z"),), ("w",), "p")
-        for body in {"texts": ["a b"]}, asking():  # the server's
+        for body in {"texts": ["a b"]}, asking():  # the server's own glossary
             assert client.ask(body=body).status == 200 and translator.options.glossary == (("a", "b"),)
 
 

@@ -1,4 +1,4 @@
-"""The page in a real browser, with a translator that only pretends; skipped where there is none."""
+"""The page in a real browser, with a fake translator; skipped if there is no browser."""
 
 import re
 
@@ -31,7 +31,7 @@ def client():
 
 @pytest.fixture
 def page(browser, client):
-    """The page, in an own session, whose errors fail the test."""
+    """The page in its own browser session; its errors fail the test."""
     problems = []
     context = browser.new_context(viewport={"width": 360, "height": 700})
     page = context.new_page()
@@ -49,17 +49,17 @@ def text(page):
 
 
 def translation(page):
-    """The whole of it, as it is read."""
+    """Return the region that shows the whole translation."""
     return page.get_by_role("region", name="Translation in German")
 
 
 def words(page):
-    """Of the sentence that is looked into."""
+    """Return the words of the chosen sentence."""
     return page.get_by_role("listbox", name="Words").get_by_role("option")
 
 
 def parts(page):
-    """Subwords of the sentence that is looked into."""
+    """Return the subwords of the chosen sentence."""
     return page.get_by_role("listbox", name="Parts of the translation").get_by_role("option")
 
 
@@ -94,7 +94,7 @@ def test_how_it_works(page):
     expect(parts(page)).to_have_count(0)
     words(page).nth(1).hover()
     page.get_by_text("How it works").click()
-    expect(page.locator("#word")).to_contain_text("“two”")  # is still the chosen word
+    expect(page.locator("#word")).to_contain_text("“two”")  # it is still the chosen word
     for at, strongest in enumerate(["dogs", "two"]):
         parts(page).nth(at).hover()
         expect(page.locator("#told")).to_contain_text(f"depends on {strongest} 100 %")
@@ -121,7 +121,7 @@ def test_markup_stays_text(page):
 
 
 def test_by_keyboard(page):
-    """All of it, from the text on, by Tab, Enter and the arrows."""
+    """The whole page, from the text on, by Tab, Enter and the arrows."""
 
     def tab(*names):
         for name in names:
@@ -216,7 +216,7 @@ def test_it_fits_a_phone_and_can_be_read(page, scheme):
 
 
 def test_an_older_answer_is_ignored(page):
-    page.add_init_script("AbortController.prototype.abort = () => {}")  # so that it comes
+    page.add_init_script("AbortController.prototype.abort = () => {}")  # so that the old answer comes
     page.reload()
     held = []
     page.route("**/translate", lambda route: route.continue_() if held else held.append(route))
@@ -227,7 +227,7 @@ def test_an_older_answer_is_ignored(page):
     with page.expect_response("**/translate") as old:
         held[0].continue_()
     assert "text old the" in old.value.text()
-    page.evaluate("new Promise(done => setTimeout(done))")  # a turn of the page, which has the answer by now
+    page.evaluate("new Promise(done => setTimeout(done))")  # one turn of the event loop: the page has the answer now
     expect(translation(page)).to_have_text("one new a")
 
 

@@ -1,4 +1,4 @@
-"""The server over real connections, with a translator that only pretends."""
+"""The server over real connections, with a fake translator."""
 
 import contextlib
 import re
@@ -17,7 +17,7 @@ from scripts import in_process
 
 @contextlib.contextmanager
 def busy(limits=None):
-    """A server that is held up by a request, "a b", and ``queue`` for another one, which waits."""
+    """Yield a server that is busy with a request, "a b", and ``queue``, which sends another one that has to wait."""
     translator = FakeTranslator()
     with ThreadPoolExecutor(12) as threads, serving(translator, limits) as (client, server):
 
@@ -34,7 +34,7 @@ def busy(limits=None):
 
 
 def best(answer):
-    """The best translations that a request was answered."""
+    """Return the best translations in the answer to a request."""
     return [result["translations"][0]["text"] for result in answer.result().values["results"]]
 
 
@@ -162,7 +162,7 @@ def test_a_token():
         asked = {"q": "a", "source": "en", "target": "de", "api_key": ""}
         for arguments in {"path": "/mixing?position=0"}, {"body": asked}:
             assert client.ask(**arguments, Authorization=f"Bearer {TOKEN}").status == 200
-        for path in "/", "/page.js", "/health", "/openapi.json":  # the page asks for the token
+        for path in "/", "/page.js", "/health", "/openapi.json":  # no token is needed: the page asks for it
             assert client.ask(path).status == 200
 
 
@@ -207,7 +207,7 @@ def test_more_than_may_wait_are_refused_and_no_answer_in_time():
 
 
 def sent(port, body, length, path="/translate"):
-    """A connection over which a request has gone out, or a part of it."""
+    """Return a connection over which a request, or a part of it, was sent."""
     connection = socket.create_connection(("127.0.0.1", port))
     lines = f"POST {path} HTTP/1.1", "Host: localhost", "Content-Type: application/json", f"Content-Length: {length}"
     connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
@@ -249,7 +249,7 @@ def test_a_shutdown_finishes_what_has_begun():
     with busy() as held:
         waiting = held.queue("c d")
         held.server.should_exit = True
-        with pytest.raises(OSError):  # as soon as it takes no more
+        with pytest.raises(OSError):  # raised as soon as it takes no more requests
             while True:
                 held.client.ask("/health")
         held.translator.gate.set()

@@ -1,4 +1,4 @@
-"""The quick normalizer and tokenizer beside sacremoses' own, unmodified."""
+"""The quick normalizer and tokenizer, compared with those of unmodified sacremoses."""
 
 import pytest
 from hypothesis import given, settings
@@ -12,7 +12,7 @@ LANGS = ["en", "de", "fr", "it", "cs", "fi"]
 OURS = {lang: (PunctuationNormalizer(lang), Tokenizer(lang)) for lang in LANGS}
 THEIRS = {lang: (MosesPunctNormalizer(lang), MosesTokenizer(lang)) for lang in LANGS}
 
-# What the rules look for, and what may stand beside it.
+# What the rules look for, and what may be next to it.
 WORDS = """.. ... '' ´´ nº ºC cm &amp; DOTMULTI DOTDOTMULTI @-@ Mr. e.g. U.S. bzw. No. Nr. 1. 1,000
     L' aujourd'hui it's 1990's x-y http://a.b/c-d '. .'"""
 PIECES = (
@@ -37,7 +37,7 @@ def test_same_as_sacremoses(text: str, lang: str, dash_splits: bool) -> None:
 @settings(max_examples=300)
 @given(TEXT)
 def test_shortcut_past_settling(text: str) -> None:
-    # Every character removed or made a space one by one, as the slow way would
+    # The slow way: every character is removed or made a space, one by one.
     def fate(char: str) -> str:
         if char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029":
             return " "

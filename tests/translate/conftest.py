@@ -3,7 +3,7 @@ import pytest
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
-    """The user's cache of compiled models, one for a file of tests."""
+    """The user's cache of compiled models, one for each file of tests."""
     with pytest.MonkeyPatch.context() as patch:
         home = tmp_path_factory.mktemp("cache")
         patch.setenv("XDG_CACHE_HOME", str(home))

@@ -1,4 +1,4 @@
-"""Documents of a page each, and translations whose words are known."""
+"""One-page documents, and translations with known words."""
 
 from resmlp_mt.translate.alignment import WORD
 from resmlp_mt.translate.documents import document_of
@@ -94,7 +94,7 @@ PAGES = {"text": TEXT, "html": HTML, "markdown": MARKDOWN, "srt": SRT}
 
 
 def translation(source, order=None, change=str):
-    """The words of a sentence in another order, and what each comes from."""
+    """Return a translation: the words of a sentence in another order, with the alignment."""
     words = WORD.findall(source)
     order = range(len(words)) if order is None else order
     text = source if order == range(len(words)) else " ".join(words[number] for number in order)
@@ -103,7 +103,7 @@ def translation(source, order=None, change=str):
 
 
 def same(text, kind="html"):
-    """A document whose sentences are translated by themselves."""
+    """Return a document in which each sentence is its own translation."""
     document = document_of(text, kind)
     return document.joined([translation(sentence) for sentence in document.sentences])
 

@@ -1,16 +1,16 @@
-"""Two engines of a Translator compared, text by text."""
+"""Compare two engines of a Translator, text by text."""
 
 import pytest
 from translate.small_folder import TEXTS
 
-# With a layerscale of 1 the values of such random weights grow until rounding alone is 2e-4 of a score (seen in fp64).
+# With layerscale 1, values grow with such random weights until rounding alone is 2e-4 of a score (seen in fp64).
 GATED = {"token_mixing": "gated", "mixing_band": 2, "layerscale_init": 0.5}
 OPTIONS = [{}, {"beam": 1}, {"beam": 5, "n_best": 3, "length_penalty": 0.6, "max_len_b": 4}]
 OPTIONS += [{"prefix": "the", "glossary": {"man": ["in", "inn"], "other": "er"}, "avoid": ["sings"]}]
 
 
 def assert_equal(found, expected, tolerance=1e-4):
-    """The same translations with scores as near as that, of tokens too, for each text one or a list."""
+    """Check that tokens are equal and scores near (scores of tokens by 10 x tolerance); each text has one or a list."""
     for pair in zip(found, expected, strict=True):
         one, other = (each if isinstance(each, list) else [each] for each in pair)
         assert [each.tokens for each in one] == [each.tokens for each in other]
@@ -20,7 +20,7 @@ def assert_equal(found, expected, tolerance=1e-4):
 
 
 def check_same_translations(engine, pytorch, options):
-    """The translations of PyTorch's modules, their scores and alignments, of all texts together and of each alone."""
+    """Check that an engine gives PyTorch's translations, scores and alignments, for texts together and one by one."""
     expected = pytorch.translate(TEXTS, **options)
     assert_equal(engine.translate(TEXTS, **options), expected)
     assert_equal([engine.translate(text, **options) for text in TEXTS], expected)

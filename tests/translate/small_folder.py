@@ -1,4 +1,4 @@
-"""A model's folder that is made in no time, with random weights and without fairseq."""
+"""A model's folder with random weights, made quickly and without fairseq."""
 
 import string
 
@@ -17,7 +17,7 @@ CODES = b"#version: 0.2\nt h\ni n</w>\ne r\nth e</w>\n"
 
 
 def make(folder, seed=0, more=0, decoder_positions="none", **options):
-    """Write a folder of a model with ``options`` of its layers and ``more`` symbols than those of the text."""
+    """Write a model's folder; ``options`` are those of its layers, ``more`` is a number of additional symbols."""
     symbols = [*SYMBOLS, *(f"<{number}>" for number in range(more))]
     layer = {"dim": 32, "hidden_dim": 48, "positions": POSITIONS, "mixing_heads": 4, "layerscale_init": 1.0, **options}
     cfg = ModelConfig(

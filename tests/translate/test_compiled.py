@@ -1,4 +1,4 @@
-"""A compiled model in Translator: what PyTorch's modules give, in every batch; where it is kept; what is refused."""
+"""A compiled model in Translator: PyTorch's results, in every batch; where it is cached; what is refused."""
 
 import shutil
 import stat
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def compiled(folder, cache):
-    """With two threads, each of which searches translations of its own batches."""
+    """A translator with two threads, each of which searches its own batches."""
     before = torch.get_num_threads()
     yield Translator(folder, engine="compiled", threads=2)
     torch.set_num_threads(before)
@@ -48,7 +48,7 @@ def compiled(folder, cache):
 
 @pytest.mark.parametrize("options", [*OPTIONS, *({"beam": n, "n_best": n, "max_len_b": 6} for n in (2, 40))])
 def test_translations_are_those_of_pytorch_alone_and_in_batches(folder, compiled, options):
-    """A wide beam has less to choose from at first; alignments are not compiled, but computed by the modules."""
+    """A wide beam has fewer choices at first; alignments are computed by PyTorch's modules, not by compiled graphs."""
     check_same_translations(compiled, Translator(folder), options)
 
 
@@ -93,7 +93,7 @@ def refuse(*_):
 
 
 def test_what_translating_does_not_use_is_not_loaded(folder, compiled, monkeypatch):
-    """Of a model that is compiled already neither the weights in fp32 nor PyTorch's compiler."""
+    """A model that is compiled already needs neither its weights in fp32 nor PyTorch's compiler."""
     monkeypatch.setattr(translator, "load_model", refuse)
     Translator(folder, engine="compiled").translate("a b")
     code = (

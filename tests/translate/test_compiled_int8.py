@@ -1,4 +1,4 @@
-"""A model compiled in 8 bits and with a shortlist; a file of its own, so that it compiles beside test_compiled.py."""
+"""A model compiled in 8 bits and with a shortlist; in its own file, to be compiled while test_compiled.py runs."""
 
 import os
 import subprocess
@@ -39,7 +39,7 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache
         for row, length in enumerate(lengths)
     ]
     assert_equal(search(both, source, Options(), candidates), alone, 1e-4)
-    assert len(search(both, source[:1], Options(beam=300), candidates[:1])[0]) == 300  # 20 after the first step
+    assert len(search(both, source[:1], Options(beam=300), candidates[:1])[0]) == 300  # the first step has only 20
     (folder / SHORTLIST).write_text("\tthe in\nA\tA\n")
     code = "import sys, resmlp_mt as r; r.Translator(sys.argv[1], engine='compiled', precision='int8').translate('a')"
     subprocess.run([sys.executable, "-c", code, folder], check=True, env={**os.environ, "PATH": ""})  # no compiler

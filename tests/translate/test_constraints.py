@@ -1,4 +1,4 @@
-"""What must be said: beside all translations that there are, beside fairseq's ``--constraints``, by Translator."""
+"""Words to be said or avoided: compared with all possible translations and with fairseq's ``--constraints``."""
 
 import re
 import shutil
@@ -31,7 +31,7 @@ PIECES = [*SPECIAL, "▁a", "b", ".", "▁b"]
 WITHOUT_SPACES = [*SPECIAL, "▁a", "京", ".", "▁京"]
 A, B, C, D = range(4, 8)
 LONGEST = 4
-# what is forced, avoided, the prefix, and what a translation must match and not match, words with spaces between
+# Forced terms, avoided words, the prefix; what a translation, as words with spaces, must match and must not match.
 CASES = [
     (BPE, "bpe", [[[A, B]], [[C]]], [], [], r"(?=.*\ba\b)(?=.*\bab\b)", "never"),
     (BPE, "bpe", [[[A, A, B], [C, C]]], [], [], r"\b(aab|a a)\b", "never"),
@@ -58,7 +58,7 @@ def test_all_that_obey_are_found_and_no_other(trained, symbols, subwords, forced
     found = search(trained[1], batch(pairs((5, 1))[0]), options, candidates, constraints)[0]
     everything = (tokens for length in range(1, LONGEST + 1) for tokens in product(few, repeat=length))
     whole = [each for each in everything if not symbols[each[-1]].endswith("@@") and [*each][: len(prefix)] == prefix]
-    # a forced word comes in the subwords of the tokenizer: here "ab" in two
+    # a forced word comes in the tokenizer's subwords: here "ab" in two
     whole = [each for each in whole if not forced or D not in each or subwords != "bpe"]
     expected = [each for each in whole if re.search(wanted, text(each)) and not re.search(wrong, text(each))]
     assert sorted({tuple(each.tokens) for each in found} & {*whole}) == sorted(expected)

@@ -1,4 +1,4 @@
-"""Addresses and placeholders: which they are, where they come, and that they come out exactly and once."""
+"""Addresses and placeholders: how they are found, where they are put, and that each comes out unchanged and once."""
 
 import re
 
@@ -52,7 +52,7 @@ def test_without_cross_attention_they_come_as_far_behind_the_beginning():
 @pytest.mark.parametrize(
     ("source", "target", "subwords", "expected"),
     [
-        ("A \ue000 B C.", "b@@ b a c .", "bpe", "\ue000 b@@ b a c ."),  # two of B are more than one of A
+        ("A \ue000 B C.", "b@@ b a c .", "bpe", "\ue000 b@@ b a c ."),  # B has two pieces, A has one
         ("A B \ue000.", "b@@ b a c .", "bpe", "b@@ b a c \ue000 ."),
         ("A B C. \ue000 \ue001", "a b@@ b c .", "bpe", "a b@@ b c . \ue000"),
         ("\ue000 A B \ue001 C.", "▁a ▁b b ▁c .", "sentencepiece", "▁\ue000 ▁a ▁b b ▁\ue001 ▁c ."),

@@ -1,4 +1,4 @@
-"""The operators of kernels.cpp beside the plain forms, for sizes that fill no register and some that do."""
+"""The operators of kernels.cpp, compared with the plain forms, for sizes that fill registers and some that do not."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def test_best_totals(operators, beams, count, symbols):
 
 
 def test_a_compiler_that_sees_no_vectors(monkeypatch):
-    """It would make code that is 60 times as slow, and say nothing."""
+    """Such a compiler would make code that is 60 times as slow, without a warning."""
     monkeypatch.setattr("torch._inductor.cpu_vec_isa.pick_vec_isa", lambda: False)
     monkeypatch.setattr(kernels, "processor", lambda: "flags : avx avx2")
     with pytest.raises(UserError, match=r"cannot use this processor's vectors: .*, such as re\.py\?"):

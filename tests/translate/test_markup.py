@@ -1,4 +1,4 @@
-"""Tags go with their words, and what comes out is always well-formed, as lxml's XML parser judges."""
+"""Tags go with their words, and the result is always well-formed, as lxml's XML parser judges."""
 
 import dataclasses
 import random
@@ -36,7 +36,7 @@ def put(source, *translations):
         ("A <a href='?a&amp;b' X=\"1\">red dog</a>, cat", "cat , <a href='?a&amp;b' X=\"1\">dog red</a> A"),
         ("Call <code>f&lt;x&gt;</code> now", "now <code>f&lt;x&gt;</code> Call"),
         ("A <span translate='no'>Big  Ben</span> dog", "dog <span translate='no'>Big  Ben</span> A"),
-        ("A <b>red <i>big</b> dog x", "x dog <b>big <i> red</b> A"),  # is not well-formed before, either
+        ("A <b>red <i>big</b> dog x", "x dog <b>big <i> red</b> A"),  # the source is not well-formed either
         ("A dog</b> x", "x </b> dog A"),
         ("A <a href='x'><img></a> <i> </i> dog", "dog <i> </i> <a href='x'><img></a> A"),
         ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),
@@ -75,7 +75,7 @@ def test_words_apart_and_words_that_are_lost():
 
 @st.composite
 def markup(draw, depth=3):
-    """HTML that is XML, too."""
+    """Draw HTML that is also XML."""
     parts = []
     for _ in range(draw(st.integers(0, 4))):
         kind = draw(st.integers(0, 5 if depth else 3))
@@ -91,7 +91,7 @@ def markup(draw, depth=3):
 
 
 def letters_within(element, tags=frozenset()):
-    """Each letter with the tags that are around it."""
+    """Yield each letter with the tags around it."""
     inside = tags | {(element.tag, *element.attrib.values())}
     if element.tag is not etree.Comment:
         yield from ((letter, inside) for letter in "".join((element.text or "").split()))
@@ -114,7 +114,7 @@ def test_always_well_formed(source, seed, without):
     before, after = (etree.fromstring(text) for text in (f"<body>{source}</body>", document.joined(found)))
     tags = [{(each.tag, *each.attrib.values()) for each in tree.iter(etree.Element)} for tree in (before, after)]
     assert tags[0] == tags[1]
-    # a tag that begins in a sentence and goes on over blocks is not around what has no letter behind them
+    # a tag that begins in a sentence and goes on over blocks is not put around text after them that has no letter
     if not before.xpath("//*[self::b or self::a or self::span]//*[self::p or self::div or self::li]"):
         assert list(letters_within(etree.fromstring(same(f"<body>{source}</body>")))) == list(letters_within(before))
     for name in "br", "img", "code":
@@ -142,7 +142,7 @@ def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(fold
     spy = lambda model, source, how, *more: asked.append(how.alignment) or plain(model, source, how, *more)  # noqa: E731
     monkeypatch.setattr(translate_module, "search", spy)
     (found,) = translator.translate(TEXTS[:1], alignment=True, alignment_by="omission", batch_tokens=40)
-    assert found.text == translator.translate(TEXTS[0]).text and asked == [False, False]  # the fast decoder serves
+    assert found.text == translator.translate(TEXTS[0]).text and asked == [False, False]  # the fast decoder is used
     source = translator.tokenizer.encode(TEXTS[0])
     target = translator.tokenizer.numbers(found.tokens, target=True)
 

@@ -1,4 +1,4 @@
-"""A folder with a model: what is written is what is loaded, and what is broken is told in one line."""
+"""A model's folder: what is loaded is what was written; a broken folder gives an error of one line."""
 
 import json
 import shutil
@@ -34,7 +34,7 @@ def test_a_folder_gives_the_model_back(name, tmp_path):
 def test_text_to_numbers_and_back(folder, tmp_path):
     model = shutil.copytree(folder, tmp_path / "model")
     change(model_folder.TEXT, escape=False)(model)  # as older exports have it
-    change(model_folder.GENERATION, num_beams=None)(model)  # null is what is not said
+    change(model_folder.GENERATION, num_beams=None)(model)  # null: not given
     _, tokenizer, generation = model_folder.load(model)
     assert "num_beams" not in generation and generation["length_penalty"] == 1.0
     assert tokenizer.pieces(" in\u2028th2 ") == tokenizer.pieces("in\nth2\n") == ["in", "th@@", "2"]
@@ -45,7 +45,7 @@ def test_text_to_numbers_and_back(folder, tmp_path):
 
 
 def change(name, part=None, **values):
-    """What gives a JSON file, or a mapping in it, other values."""
+    """Return a function that changes values in a JSON file, or in the mapping ``part`` of it."""
 
     def changed(folder):
         known = json.loads((folder / name).read_text())

@@ -1,4 +1,4 @@
-"""ONNX Runtime in Translator: what PyTorch's engine gives, and what is refused."""
+"""ONNX Runtime in Translator: the results of PyTorch's engine, and what is refused."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""Reduced precision: nearly the scores of fp32, and the promises within its own rounding."""
+"""Reduced precision: nearly the scores of fp32, and the promises up to its own rounding."""
 
 from argparse import Namespace
 
@@ -34,7 +34,7 @@ def assert_near(got, expected, share):
     [
         ({}, 17),  # 8 linear layers of the MLPs, 8 of attention; the projection to the vocabulary
         ({"preset": "resmlp_transformer_12_wmt_en_de"}, 97),
-        ({"token_mixing": "separable"}, 17 + 4 * 1),  # of four mixings
+        ({"token_mixing": "separable"}, 17 + 4 * 1),  # one in each of four mixings
         ({"norm": "layernorm", "mixing_heads": 4}, 17),
         ({"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}, 17 + 4 * 3),
     ],
@@ -51,7 +51,7 @@ def test_scores_are_nearly_those_of_fp32_and_a_sentence_is_alone(precision, opti
 
 @pytest.mark.parametrize("bias", [True, False])
 def test_int8_is_the_rounded_product(bias):
-    """Written out: every row of weights and of inputs in steps of a 127th of its largest."""
+    """The product written out: rows of weights and of inputs are rounded to steps of a 127th of their largest entry."""
     torch.manual_seed(0)
     linear, x = nn.Linear(24, 10, bias=bias), torch.randn(3, 2, 24)
     x[1, 0] = 0

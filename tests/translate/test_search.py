@@ -1,4 +1,4 @@
-"""The search beside fairseq's own with the same weights: the same hypotheses, scores and attention."""
+"""The search, compared with fairseq's own with the same weights: the same hypotheses, scores and attention."""
 
 from types import SimpleNamespace
 
@@ -18,7 +18,7 @@ MODELS = [
     {"no_cross_attention": True},
     {"separate": True},
     {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
-    *({"words": words} for words in (6, 600)),  # of many, the best are found by blocks
+    *({"words": words} for words in (6, 600)),  # of many words, the best are found by blocks
 ]
 OPTIONS = [{}, {"beam": 1}, {"beam": 5}, {"length_penalty": 1.4}, {"length_penalty": 0.0}, {"max_len_b": 3}]
 OPTIONS += [{"max_len_a": 0.7, "max_len_b": 2}, {"max_len_a": 3.0}]  # the last: more than the model's positions
@@ -26,11 +26,11 @@ CASES = [*(({}, options) for options in OPTIONS), *((variant, {"max_len_b": 12})
 
 
 def by_fairseq(model, sources, options, words=40):
-    """What fairseq finds, as ``search`` gives it; the attention is S x T."""
+    """Return what fairseq finds in the form of ``search``; the attention is S x T."""
     penalty = 1.0 if options.length_penalty is None else options.length_penalty
     how = {"max_len_a": options.max_len_a, "max_len_b": options.max_len_b, "normalize_scores": penalty > 0}
     generator = SequenceGenerator([model], dictionary(words), options.beam or 4, len_penalty=penalty, **how)
-    # as long as the model's: its own source and target dictionaries may have more symbols than this one
+    # the size of the model's dictionary, which may have more symbols than this one
     generator.vocab_size = len(model.decoder.dictionary)
     tokens = batch(sources, left_pad=True)
     found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
@@ -40,7 +40,7 @@ def by_fairseq(model, sources, options, words=40):
 
 
 def ready(seed=4, **options):
-    """A model that ends some sentences early and others late, and the same in pure PyTorch."""
+    """Return a model that ends some sentences early and others late, and the same model in pure PyTorch."""
     model = build(seed=seed, **options).eval()
     if model.decoder.adaptive_softmax is None:
         with torch.no_grad():
@@ -55,7 +55,7 @@ def test_same_hypotheses_and_scores(variant, options):
     model, ours = ready(**variant)
     words = variant.get("words", 40)
     sources = [[4 + (token - 4) % words if token > EOS else token for token in source] for source in SOURCES]
-    # one at a time where fairseq's longest translation depends on the longest sentence of the batch
+    # one at a time if fairseq's longest translation depends on the longest sentence of the batch
     batches = [[source] for source in sources] if options.max_len_a else [sources]
     expected = [found for each in batches for found in by_fairseq(model, each, options, words)]
     assert_equal(search(ours, batch(sources), options), expected)
@@ -63,7 +63,7 @@ def test_same_hypotheses_and_scores(variant, options):
 
 
 def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
-    """What the comparisons rest on: some hypotheses end by themselves, at different lengths, others at the limit."""
+    """The comparisons need this: some hypotheses end on their own, at different lengths, others at the limit."""
     lengths = {len(one.tokens) for each in search(trained[1], batch(SOURCES), Options(max_len_b=30)) for one in each}
     assert len(lengths) > 5 and min(lengths) < 5 and max(lengths) == 30
     with pytest.raises(ValueError, match="65 positions, but the model has 64"):

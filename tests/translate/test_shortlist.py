@@ -1,4 +1,4 @@
-"""A shortlist is each sentence's own; the search among it is the search in which all else is impossible."""
+"""Each sentence has its own shortlist; a search with it equals one in which all other tokens are impossible."""
 
 import copy
 
@@ -28,7 +28,7 @@ def test_candidates():
 
 @pytest.mark.parametrize("options", [OPTIONS, Options(beam=1), Options(beam=30, max_len_b=2)])
 def test_all_else_is_impossible_and_the_batch_never_changes_a_sentence(options):
-    """Beside the search over all tokens, where each sentence's decoder gives all but its own tokens no chance."""
+    """Compare with a search over all tokens in which each sentence's decoder gives all but its own tokens -inf."""
     _, model = ready()
     torch.manual_seed(3)
     symbols = model.cfg.target_symbols
@@ -52,7 +52,7 @@ def test_all_else_is_impossible_and_the_batch_never_changes_a_sentence(options):
 
 
 def test_lexicon_is_model_1():
-    """Beside EM written out over dictionaries, sentence by sentence."""
+    """Compare with EM written out with dictionaries, sentence by sentence."""
     made = [([4, 5], [7, 8, 8]), ([4, 6, 6], [7, 9]), ([5], [8, 7])]
     table = {(s, t): 1.0 for source, target in made for s in source for t in target}
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""``resmlp-mt translate``: line for line, in order, broken off and resumed, and every mistake in one line."""
+"""``resmlp-mt translate``: line by line, in order, interrupted and resumed; every mistake gives one line."""
 
 import gzip
 import io
@@ -20,7 +20,7 @@ from resmlp_mt.translate.lines import GrowingFile, Window
 
 @pytest.fixture
 def run(folder, monkeypatch):
-    """The command on a text given to it: what it writes to standard output."""
+    """A function that runs the command with ``given`` as standard input, and returns its standard output."""
 
     def run(*arguments, given=b"", model=folder):
         out = io.BytesIO()
@@ -55,7 +55,7 @@ def text_of(texts):
 
 
 def failure(run, *arguments, **given):
-    """What a run that fails says last."""
+    """Return the error message of a run that fails."""
     with pytest.raises(SystemExit) as end:
         run(*arguments, **given)
     return str(end.value.code)
@@ -69,7 +69,7 @@ def test_line_for_line_in_many_windows(run, expected, small_windows):
 
 
 def test_processes_give_the_same_in_order(folder, tmp_path):
-    """By the command, in a process in which PyTorch has not computed: forks of one that has may wait for ever."""
+    """Use new processes: forks of a process in which PyTorch has computed may wait for ever."""
     texts, files = 60 * TEXTS, ["--input", str(tmp_path / "in"), "--output"]
     (tmp_path / "in").write_bytes(text_of(texts))
     command = [sys.executable, "-c", "import resmlp_mt.cli as c; c.main()", "translate", str(folder), *files]
@@ -117,11 +117,11 @@ def test_numbers_that_are_missing_are_told(run, expected, capsys, small_windows)
 
 def test_alignments_appear_with_the_output(run, folder, tmp_path, files, small_windows, monkeypatch):
     files += ["--alignments", tmp_path / "links"]
-    (tmp_path / "in").write_bytes(text_of(TEXTS) + b"\xff\\n")
+    (tmp_path / "in").write_bytes(text_of(TEXTS) + b"\xff\n")
     assert "in:6: not UTF-8" in failure(run, *files)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "out.partial", "out.partial.json"]
     (tmp_path / "in").write_bytes(text_of(TEXTS))
-    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):  # killed when one of both is there
+    with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):  # killed when one of the two files is there
         patch.setattr(line_by_line, "split", lambda _, first, last: last.write_text("") + 1 / 0)
         run(*files, "--resume")
     run(*files, "--resume")
@@ -164,7 +164,7 @@ def test_mistakes(run, tmp_path, monkeypatch, given, arguments, message):
 
 @pytest.fixture
 def broken_off(run, tmp_path, files, small_windows):
-    """A run that broken UTF-8 in line 9 has ended; the input is mended."""
+    """A folder after a run that ended at broken UTF-8 in line 9; the input is correct again."""
     whole = text_of(2 * TEXTS)
     (tmp_path / "in").write_bytes(whole.replace(b"other", b"o\xffher").replace(b"o\xffher", b"other", 1))
     assert failure(run, *files, "--beam", 2).startswith(f"{tmp_path / 'in'}:9: not UTF-8")
@@ -177,7 +177,7 @@ def test_a_run_that_was_broken_off_goes_on(run, broken_off, files, monkeypatch):
     partial = broken_off / "out.partial"
     assert partial.read_bytes() == b"".join(expected.splitlines(keepends=True)[:8])
     with open(partial, "ab") as file:
-        file.write(b"half a li")  # killed as it was writing
+        file.write(b"half a li")  # killed while writing
     seen, add = [], GrowingFile.add
     monkeypatch.setattr(GrowingFile, "add", lambda self, window, out: (seen.append(window), add(self, window, out)))
     run(*files, "--beam", 2, "--batch-tokens", 9, "--resume")

@@ -33,7 +33,7 @@ def test_one_text_gives_one_translation_and_many_a_list_or_n_best_each(translato
 
 
 def test_texts_that_need_the_cross_attention_are_in_batches_of_their_own():
-    """What is compiled does not give it, and computes other roundings."""
+    """Compiled models do not return the attention, and round differently."""
     assert list(batches([Part([1, 2], None, aligned) for aligned in (False, True, False)], 100)) == [[0, 2], [1]]
 
 
@@ -104,7 +104,7 @@ def test_how_wide_the_search_is(translator, monkeypatch):
     assert len(translator.translate("A man.", **{**few, "max_len_b": 2})) == 200
     monkeypatch.setitem(translator.generation, "num_beams", 1)
     assert translator.translate(TEXTS) == translator.translate(TEXTS, beam=1)
-    assert len(translator.translate(TEXTS[0], n_best=2)) == 2  # a wider one where that is needed
+    assert len(translator.translate(TEXTS[0], n_best=2)) == 2  # the beam is wider if n_best needs it
 
 
 @pytest.mark.parametrize(
@@ -174,12 +174,12 @@ def test_where_a_text_is_split(pieces, subwords, expected):
 
 
 def test_rows_of_the_mixing(translator):
-    """A row's weights are what a change of that position, and of none else, changes the position's mixture by."""
+    """In each row, a position's weight is the change of the row's mixture when only that position changes."""
     rows = translator.mixing_rows(5)
     assert [layer.shape for layer in rows] == [(4, 5, 5)] * 2
     mixing = translator.model.decoder.layers[1].mixing.mixing
     x = torch.zeros(5, 1, 32)
-    x[2, 0, 9] = 1.0  # of the second head's channels
+    x[2, 0, 9] = 1.0  # one of the second head's channels
     moved = mixing(x) - mixing(torch.zeros(5, 1, 32))
     torch.testing.assert_close(moved[:, 0, 9], rows[1][1, :, 2] * mixing.scale[9])
     assert (rows[1].triu(1) == 0).all()
@@ -217,7 +217,7 @@ main()
 
 
 def test_nothing_else_is_needed(folder, translator):
-    """Neither fairseq nor transformers, nor what else training needs, for the call and for the command."""
+    """The call and the command need neither fairseq, transformers nor the other packages of training."""
     command = [sys.executable, "-c", ALONE, folder]
     done = subprocess.run(command, input="A man.\n", capture_output=True, text=True, check=True)
     assert done.stdout.splitlines() == 2 * [translator.translate("A man.").text]

@@ -1,4 +1,4 @@
-"""Whole texts: all but their sentences comes back byte for byte, in every format, by Python and by the command."""
+"""Whole texts: all except the sentences stays the same, byte for byte, in every format, by Python and the command."""
 
 import html
 import io
@@ -97,7 +97,7 @@ def test_markup_of_markdown_goes_with_its_words():
 
 
 def test_the_text_is_what_the_sentences_alone_become(translator):
-    """By a model: the same translations as without tags, and those of the batch do not matter."""
+    """A real model: the translations are the same as without tags, whatever else is in the batch."""
     source = "<p>The <b>hen</b> in <i>there</i>. A man.</p><p>Is <a href='x'>it</a> the other?</p>"
     found = translate_text(translator, source, "html", beam=2)
     plain = [each.text for each in translator.translate(["The hen in there.", "A man.", "Is it the other?"], beam=2)]
@@ -111,7 +111,7 @@ def test_the_text_is_what_the_sentences_alone_become(translator):
 
 @pytest.fixture
 def run(folder, monkeypatch, tmp_path):
-    """The command with a file of these bytes: what it has written."""
+    """A function that runs the command on a file of these bytes, and returns the output file's text."""
 
     def run(content, name="in.txt", out="out.txt", *more):
         monkeypatch.chdir(tmp_path)

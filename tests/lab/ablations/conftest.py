@@ -1,4 +1,4 @@
-"""A made-up language as binarized data with a test set, and a small table of it."""
+"""Binarized data of a made-up language, with a test set, and the recipe of a small table."""
 
 from pathlib import Path
 

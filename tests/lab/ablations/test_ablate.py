@@ -1,4 +1,4 @@
-"""The command, from data to table: killed, run again, and its figures beside those of other commands."""
+"""The command, from data to table: killed and run again; its figures compared with those of other commands."""
 
 import io
 import json
@@ -25,12 +25,12 @@ EPOCHS = 8
 
 
 def epochs(row):
-    """The epochs that a row has trained, from its checkpoints (old ones are deleted as new ones come)."""
+    """Return how many epochs a row has trained, by its checkpoints (old ones are deleted as new ones come)."""
     return max((int(path.stem.removeprefix("checkpoint")) for path in row.glob("checkpoint[0-9]*.pt")), default=0)
 
 
 def run_forked(command, output, log, held, stop, tell=lambda seconds: None):
-    """``queue.run`` without fairseq's imports, which take most of the time of so small a training."""
+    """Do what ``queue.run`` does, without fairseq's imports, which take most of the time of a small training."""
     module, *arguments = command
     done = start(log.with_suffix(".part"), module.removeprefix("fairseq_cli."), *arguments).finish()
     assert done.status == 0, done.output
@@ -40,7 +40,7 @@ def run_forked(command, output, log, held, stop, tell=lambda seconds: None):
 
 
 def run_killed(command, output, log, held, stop, tell):
-    """The same, killed in the third epoch, and the whole run with it."""
+    """Train like ``run_forked``, but kill the training in its third epoch, and this process with it."""
     training = os.fork()
     if training == 0:
         become_command("train", list(map(str, command[1:])), log, kill=("update", 12))
@@ -50,7 +50,7 @@ def run_killed(command, output, log, held, stop, tell):
 
 
 def ablate_killed(*arguments):
-    """in a process of its own, ``resmlp-mt ablate``, whose first training is killed together with it."""
+    """Run ``resmlp-mt ablate``, which is killed with its first training; to be called in a forked process."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", run_killed)
         in_process("ablate", monkeypatch)(*arguments)
@@ -58,7 +58,7 @@ def ablate_killed(*arguments):
 
 @pytest.fixture(scope="module")
 def finished(work, write_recipe, tmp_path_factory):
-    """A table whose run was killed in the middle of a training, and run again with a row more; what it printed."""
+    """Recipe, folder and output of a table whose run was killed in a training, and run again with one more row."""
     folder = tmp_path_factory.mktemp("table")
     recipe, out = write_recipe(folder / "recipe.yaml", max_epoch=EPOCHS), folder / "out"
     arguments = (recipe, "--work", work, "--out", out, "--jobs", 2)
@@ -126,7 +126,7 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
 
 
 def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeypatch):
-    (tmp_path / "fairseq_cli").mkdir()  # stands before fairseq's own: a training that does not end
+    (tmp_path / "fairseq_cli").mkdir()  # found before fairseq's own: a training that does not end
     (tmp_path / "fairseq_cli" / "train.py").write_text(
         "import pathlib, sys, time\n"
         "pathlib.Path(sys.argv[sys.argv.index('--save-dir') + 1], 'checkpoint1.pt').touch()\n"
@@ -139,21 +139,21 @@ def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeyp
         [sys.executable, "-m", "resmlp_mt.cli", "ablate", recipe, "--work", work, "--out", tmp_path / "out"],
         start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    while not epochs(tmp_path / "out" / "paper"):  # pytest ends a test that waits in vain
+    while not epochs(tmp_path / "out" / "paper"):  # at most until pytest's timeout
         assert process.poll() is None, process.communicate()
         time.sleep(0.01)
     process.terminate()
     process.communicate()
     assert process.returncode == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):
-        os.killpg(process.pid, 0)  # nobody of its group is left
+        os.killpg(process.pid, 0)  # no process of its group is left
 
 
 @pytest.mark.parametrize(
     ("languages", "arguments", "message"),
     [
         ("de-en", ["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
-        ("de-ja", [], "sacreBLEU for ja needs MeCab"),  # which scoring needs, missed before the training
+        ("de-ja", [], "sacreBLEU for ja needs MeCab"),  # scoring needs it; this is checked before the training
         ("de-en", ["--out=o:x"], "o:x: fairseq reads no name with"),
         ("de-en", ["--out=-o"], "-o: fairseq reads no name with"),
         ("de-en", ["--out=${o}"], "${o}: fairseq reads no name with"),

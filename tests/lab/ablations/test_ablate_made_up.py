@@ -1,4 +1,4 @@
-"""The command around trainings that are made up: rows again and anew, with seeds, on other subsets."""
+"""The command with made-up trainings: rows run again or retrained, with seeds, on other subsets."""
 
 import json
 import re
@@ -23,7 +23,7 @@ REFERENCE = [f"number {number} is a sentence of the made-up text." for number in
 
 
 def translation(row, seed):
-    """The first words of some sentences are wrong."""
+    """Return translations; the first words of some are wrong."""
     return ["wrong" * (number < 8 - seed - 3 * (row == "relu")) + line for number, line in enumerate(REFERENCE)]
 
 
@@ -40,7 +40,7 @@ def work(tmp_path):
 
 @pytest.fixture
 def commands(monkeypatch):
-    """fairseq's commands, in a moment: what was started, by row's folder."""
+    """Replace fairseq's commands by instant ones; return what was started: ("train" or the subset, row, seed)."""
     begun = []
 
     def run(command, output, log, held, stop, tell=lambda seconds: None):
@@ -78,7 +78,7 @@ def commands(monkeypatch):
 
 @pytest.fixture
 def ablate(work, commands, monkeypatch, capsys, tmp_path):
-    for picture in "drawing.save", "draw_curves":  # most of the time, and tested elsewhere
+    for picture in "drawing.save", "draw_curves":  # slow, and tested elsewhere
         monkeypatch.setattr(f"resmlp_mt.lab.ablations.table.{picture}", lambda *arguments: None)
     monkeypatch.setattr("resmlp_mt.score.scoring.PairedTest", partial(PairedTest, n_samples=50))  # not 1,000
     run = printed("ablate", monkeypatch, capsys)
@@ -87,7 +87,7 @@ def ablate(work, commands, monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def recipe(write_recipe, tmp_path):
-    """A recipe with the lines of ``settings`` instead of its seed."""
+    """A function that writes a recipe with the lines of ``settings`` instead of the seed, and no row ``broken``."""
 
     def write(settings, name="recipe"):
         path = write_recipe(tmp_path / f"{name}.yaml", max_epoch=2)
@@ -108,7 +108,7 @@ def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablat
     commands.clear()
     other = recipe("seeds: [3, 1]")
     other.write_text(other.read_text().replace("--beam 4", "--beam 2"))
-    assert "to run" not in ablate(other)  # no training is ahead
+    assert "to run" not in ablate(other)  # no training is needed
     assert {kind for kind, *_ in commands} == {"test"}
 
 
@@ -136,7 +136,7 @@ def test_settings_are_chosen_on_valid_and_test_is_scored_once(ablate, commands, 
     assert "Scores: valid, valid.en." in ablate(choosing)
     assert not (tmp_path / "out" / "table.md").exists()
     before = (tmp_path / "out" / "table.valid.json").read_bytes()
-    (tmp_path / "out" / "training.png").touch()  # shared by both, and not drawn here
+    (tmp_path / "out" / "training.png").touch()  # both tables share it; it is not drawn here
     commands.clear()
 
     assert "Scores: test, test.en." in ablate(recipe("subset: test", "last"), "--rows", "relu")

@@ -1,4 +1,4 @@
-"""The files of tables, and the folders of their rows, without a training."""
+"""Recipe files of tables, and the folders of rows, without a training."""
 
 from pathlib import Path
 from threading import Event
@@ -12,12 +12,12 @@ from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
-# where it is chosen for each row
+# these choose the dropout of each row
 DROPOUT_OF_EACH = {"gated", "gated-tuning", *(path.stem for path in TABLES if path.stem.startswith("budget-"))}
 
 
 def parsed(recipe, row):
-    own = [word for word in recipe.training_options(row, recipe.seed) if word != "--fp16"]  # on a GPU alone
+    own = [word for word in recipe.training_options(row, recipe.seed) if word != "--fp16"]  # only with a GPU
     arguments = ["data", "--user-dir", str(Path(resmlp_mt.__file__).parent), *own]
     return options.parse_args_and_arch(options.get_training_parser(), arguments)
 

@@ -1,4 +1,4 @@
-"""The table itself, from figures that are made up; Welch's interval beside the formula."""
+"""The table, from made-up figures; Welch's interval, compared with the formula."""
 
 import json
 import math

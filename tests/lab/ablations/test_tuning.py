@@ -1,4 +1,4 @@
-"""The search of a recipe: equal trials, rounds of which the best go on, and a table of all."""
+"""Tuning by a recipe: as many trials for each row, rounds from which the best go on, and a table of all trials."""
 
 import json
 
@@ -34,9 +34,9 @@ def test_every_row_has_as_many_trials_all_different_and_its_share_of_a_round(rec
         first, *others = chosen = choices(read, row)
         assert first == "" and len(set(chosen)) == 4 and chosen == choices(read, row)
         assert all("--lr" in each and ("--norm layernorm" in each) == (row == "relu") for each in others)
-    assert set(choices(read, "paper")) != set(choices(read, "broken"))  # each row's are its own draws
+    assert set(choices(read, "paper")) != set(choices(read, "broken"))  # each row draws its own
     this = round_of(read, {"paper": [2], "relu": [1, 3]}, 4)
-    assert this.epochs == {"paper.2": 4, "relu.1": 6, "relu.3": 6}  # as 24 epochs and 36
+    assert this.epochs == {"paper.2": 4, "relu.1": 6, "relu.3": 6}  # in proportion to 24 and 36 epochs
     assert this.own_options("relu.3") == ["--activation-fn", "relu", *choices(read, "relu")[2].split()]
 
 
@@ -55,7 +55,7 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     for _ in range(2):
         in_process("ablate", monkeypatch)(*arguments)
         assert [command[0] for command in commands] == 6 * ["fairseq_cli.train"]
-    in_process("ablate", monkeypatch)(*arguments[:-1], "relu", "--table")  # keeps what is there of the others
+    in_process("ablate", monkeypatch)(*arguments[:-1], "relu", "--table")  # the other rows' trials are kept
     trials = json.loads((tmp_path / "out" / "tuning.json").read_text())["trials"]
     assert [each["epochs"] for each in trials] == [4, 4, 2, 2, 2, 2]
     *others, diverged = trials
@@ -64,7 +64,7 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     assert (diverged["trial"], diverged["perplexity"]) == (4, None)
     best = next(each["trial"] for each in first if each["trial"] != 1)
     assert {each["trial"] for each in second} == {1, best}
-    assert first[-1]["trial"] not in (1, best) and "--lr 1e-9" in first[-1]["options"]  # with which nothing is learned
+    assert first[-1]["trial"] not in (1, best) and "--lr 1e-9" in first[-1]["options"]  # too low to learn anything
     table = (tmp_path / "out" / "tuning.md").read_text()
     assert all(f"| paper | {each['trial']} | {each['epochs']} | {each['perplexity']:.2f} |" in table for each in others)
     assert "valid. perplexity" in capsys.readouterr().out

@@ -9,13 +9,13 @@ from scripts import printed_by
 
 @pytest.fixture(scope="session")
 def before_training():
-    """The state dict with which the training of ``trained`` begins."""
+    """The state dict of ``trained`` before its training."""
     return {key: tensor.clone() for key, tensor in untrained().state_dict().items()}
 
 
 @pytest.fixture(scope="session")
 def trained():
-    """A checkpoint whose training saw sources of 6 and targets of 8 positions often, of 11 and 13 once."""
+    """A checkpoint trained on sources of 6 and targets of 8 positions often, of 11 and 13 once."""
     model = untrained()
     optimizer = torch.optim.Adagrad(model.parameters(), lr=0.05)
     train(model, optimizer, [*[(6, 8)] * 100, (11, 13)])

@@ -10,7 +10,7 @@ from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 
 
 def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", options=None):
-    """What fairseq's trainer saves, in little; ``options`` are those that the preset does not set."""
+    """Return a small checkpoint of the form that fairseq's trainer saves; ``options`` replace those of the preset."""
     args = Namespace(arch=arch, share_all_embeddings=True, **(options or {}))
     if arch in PRESETS:
         apply_preset(args, arch)
@@ -19,12 +19,12 @@ def checkpoint(model, optimizer=None, arch="resmlp_transformer_tiny", options=No
 
 
 def untrained(seed=0, **options):
-    """A model as training begins: A uniform, b zero."""
+    """Return a model before training: A uniform, b zero."""
     return builders.build(seed=seed, scatter=0, share_all_embeddings=True, **options).float()
 
 
 def train(model, optimizer, lengths, seed=0):
-    """An update for each pair of lengths, source and target, on random sentences, padded ones among them."""
+    """Make an update for each pair of lengths (source, target), on random sentences, some of them padded."""
     for number, pair in enumerate(lengths):
         sources, targets = builders.pairs(pair, pair, (2, 2), seed=seed + number)
         target = builders.batch(targets)

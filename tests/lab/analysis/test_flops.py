@@ -1,4 +1,4 @@
-"""The formulas against torch's own count of what the models run; resmlp-mt cost against sums by hand."""
+"""The formulas, compared with torch's count of what the models run; resmlp-mt cost, compared with sums by hand."""
 
 import json
 from argparse import Namespace
@@ -50,7 +50,7 @@ def options_of(arch, *words):
 
 
 def conv_tbc(x, weight, *rest, **_):
-    """Output positions x sentences x kernel x channels in x channels out; its backward pass is made of products."""
+    """2 x output positions x sentences x kernel x channels in x channels out; the backward pass is matrix products."""
     length, batch, _ = x
     kernel, inputs, outputs = weight
     return 2 * (length + 2 * (rest[1] if len(rest) > 1 else 0) - kernel + 1) * batch * kernel * inputs * outputs
@@ -64,7 +64,7 @@ UNKNOWN_TO_TORCH = {torch.ops.aten.conv_tbc: conv_tbc, torch.ops.aten.addmm_: ad
 
 
 def counted(args, source, target, batch, backward):
-    """Without fused attention, whose products torch's counter does not see."""
+    """Return torch's count, without fused attention, whose products the counter does not see."""
     symbols = made_up_dictionary(VOCABULARY)
     model = TranslationTask(TranslationConfig(), symbols, symbols).build_model(args)
     sentences = torch.randint(symbols.nspecial, VOCABULARY, (batch, source + target))
@@ -102,7 +102,7 @@ def test_the_costs_of_all_systems_by_hand(estimate_cost):
     d, vocabulary, length = 512, 32_000, 30
     mlp, attention, mixing, output = 8 * d * 2 * d, 8 * d * d + 4 * length * d, 2 * length * d, 2 * d * vocabulary
     gated = mixing + 6 * d * d  # values, gates, output
-    bands = 6 * 2 * d * 8 * 7 + 6 * 2 * d * 8 * 4  # of eight heads, three positions far
+    bands = 6 * 2 * d * 8 * 7 + 6 * 2 * d * 8 * 4  # eight heads; 7 positions in the encoder, 4 in the decoder
     by_hand = {
         "transformer": 6 * (mlp + attention) + 6 * (mlp + 2 * attention) + output,
         "resmlp6": 6 * (mlp + mixing) + 6 * (mlp + mixing + attention) + output,

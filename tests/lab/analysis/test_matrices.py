@@ -1,4 +1,4 @@
-"""A of a model, its profile, sparsity, used and pruned part, and its bands, against the layers and plain formulas."""
+"""A of a model, its profile, sparsity, used and pruned part, and bands, compared with the layers and plain formulas."""
 
 import copy
 
@@ -85,11 +85,11 @@ def test_sparsity_counts_what_is_below_a_twentieth_of_the_largest():
     assert share_of_small(torch.tensor([[-20.0, 0.99], [1.0, -0.5]])) == 0.5
     weights = torch.tensor([[[10.0, 9.0], [0.1, 5.0]], [[0.1, 9.0], [1.0, 1.0]]])
     assert sparsity_of_mixing(mixing("encoder", weights)).share == pytest.approx((1 / 4 + 1 / 4) / 2)
-    assert sparsity_of_mixing(mixing("decoder", weights)).share == pytest.approx((1 / 3 + 0) / 2)  # a head each
+    assert sparsity_of_mixing(mixing("decoder", weights)).share == pytest.approx((1 / 3 + 0) / 2)  # mean of both heads
 
 
 def changed(before, after):
-    """Up to which position the training changed any A of each side."""
+    """Return, for each side, up to which position the training changed any A."""
     lengths = {}
     for key in before:
         if key.endswith("mixing.mixing.weight"):
@@ -183,7 +183,7 @@ SYMBOLS = dictionary(), dictionary()
 
 
 def predicted(model, side, tokens):
-    """Weights of the first layer, T x H x J."""
+    """Return the band weights that the first layer predicts, T x H x J."""
     p = {name: value.detach() for name, value in oracle.parameters_of(model).items()}
     name = f"{side}.layers.0.mixing"
     x = oracle.embed(p, side, tokens, vars(model.cfg))

@@ -1,4 +1,4 @@
-"""Pictures: what is on them."""
+"""What the pictures show."""
 
 import pytest
 import torch

@@ -18,7 +18,7 @@ LAYERS = ["encoder-1", "encoder-2", "decoder-1", "decoder-2"]
 
 
 def addresses(text):
-    """What a page points to: pictures, as bytes, and sections; fails where it needs another file."""
+    """Return a page's pictures, as bytes, and the sections that it links to; check that it needs no other file."""
     found = re.findall(r'(?:src|href|srcset|data)="([^"]*)"', text)
     assert all(address.startswith(("data:image/png;base64,", "#")) for address in found)
     assert "url(" not in text and "@import" not in text and "<script" not in text
@@ -35,7 +35,7 @@ def saved(trained, tmp_path):
 
 @pytest.fixture
 def undrawn(monkeypatch):
-    """Empty files for pictures, which take most of the time."""
+    """Write empty files instead of pictures, which take most of the time."""
     monkeypatch.setattr("resmlp_mt.lab.drawing.png", lambda figure: b"")
 
 

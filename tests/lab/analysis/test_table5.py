@@ -1,4 +1,4 @@
-"""resmlp-mt table5: the paper's figures, and those of runs beside them."""
+"""resmlp-mt table5: the paper's figures, and the figures of runs next to them."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""fairseq's warnings of its own age, left out."""
+"""Warnings are ignored here: fairseq's old code causes many."""
 
 import pytest
 

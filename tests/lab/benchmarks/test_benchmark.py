@@ -20,7 +20,7 @@ benchmark = printed_by("benchmark")
 
 @pytest.fixture
 def measured(benchmark, tmp_path):
-    """The section that the command writes to a file, and what it shows."""
+    """A function that runs a benchmark; it returns the section of the JSON file, its rows, and what was printed."""
 
     def call(kind, *args):
         shown = benchmark(kind, *args, "--json", tmp_path / "result.json")

@@ -1,4 +1,4 @@
-"""Whose turn it is, and what medians, quartiles and ratios say."""
+"""The order in which systems take turns, and how medians, quartiles and ratios are computed."""
 
 import itertools
 import statistics

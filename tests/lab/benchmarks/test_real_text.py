@@ -1,4 +1,4 @@
-"""Engines that translate real text: what is measured, by engines whose times are known, and some that are real."""
+"""Engines that translate real text: measurements of made-up engines with known times, and of some real ones."""
 
 import json
 from functools import partial
@@ -19,7 +19,7 @@ LINES = ["a b", "c d e", "f"]
 
 
 class MadeUp:
-    """Translates by upper case, and says that a line takes a second; ``quick`` half of it."""
+    """An engine that translates by upper case and reports a second for a line, or half a second if it is ``quick``."""
 
     size, asked = 20, []
 
@@ -47,7 +47,7 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path
     pytest.importorskip("matplotlib")
     rows = compare(engines, [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)], "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
-    assert [name for name, count in MadeUp.asked if count == 3] == there + there + back  # the first to get warm
+    assert [name for name, count in MadeUp.asked if count == 3] == there + there + back  # the first is the warm-up
     assert [name for name, count in MadeUp.asked[6:18]] == there * 6  # one sentence at a time
     assert [(row.corpus, row.engine) for row in rows] == [(c, name) for c in ("one", "two") for name in there]
     plain, quick, *_, last = rows
@@ -113,7 +113,7 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     document = (tmp_path / "o.md").read_text()
     assert "| in.en | quick |" in document
     assert "| in.en, 8 sentences one at a time: ms in | plain | quick |" in document
-    monkeypatch.setattr(real_text, "compare", None)  # nothing is measured before that
+    monkeypatch.setattr(real_text, "compare", None)  # the checks come before any measurement
     with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
         run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")
     with pytest.raises(UserError, match="--text: two files have one name"):

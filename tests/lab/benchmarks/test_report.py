@@ -1,4 +1,4 @@
-"""What was measured, as tables, a document and pictures."""
+"""Measurements as a table."""
 
 from dataclasses import replace
 

@@ -25,7 +25,7 @@ def test_all_architectures_get_the_same_size():
 
 
 def test_a_system_may_name_the_library_of_its_products(monkeypatch):
-    """The same model; oneDNN is on while it works, and at no other time."""
+    """oneDNN is on while the system works, and at no other time."""
     own = "encoder_layers=1", "cpu_matmul=blas"  # the model's own choice would be oneDNN on some processors
     by_onednn, found = System(f"resmlp_transformer@onednn:{','.join(own)}"), []
     assert (by_onednn.arch, by_onednn.library, by_onednn.options) == ("resmlp_transformer", "onednn", list(own))

@@ -1,4 +1,4 @@
-"""Every engine writes translations of the length that it is told, alone in its process."""
+"""Engines make translations of the given length; FLOPs of a search, and the peak memory of a process."""
 
 from functools import partial
 from unittest.mock import MagicMock
@@ -23,7 +23,7 @@ def source(name, **others):
 
 
 def random_of(engine, shape, padding=0.2):
-    """Random sentences in the words of an engine's dictionary."""
+    """Return random sentences in the words of an engine's dictionary."""
     return random_piece(shape, padding, engine.task.source_dictionary)[0]
 
 
@@ -78,11 +78,11 @@ def test_flops_of_the_search_are_what_torch_counts(name, beam, monkeypatch):
 
 
 def fill(*megabytes):
-    """Take these amounts, one after the other."""
+    """Allocate and free these amounts, one after the other."""
     for amount in megabytes:
         torch.ones(amount * MEGABYTE, dtype=torch.uint8)
 
 
 def test_the_peak_of_a_process_of_its_own():
-    fill(300)  # is this process's, not the other's
+    fill(300)  # this process's memory does not count
     assert engines.peak(partial(fill, 40, 100, 20), fill, "cpu") == pytest.approx(100 * MEGABYTE, rel=0.1)

@@ -1,4 +1,4 @@
-"""A little binarized data, and a small study of it."""
+"""A small set of binarized data, and the recipe of a small study."""
 
 import builders
 import numpy as np
@@ -34,7 +34,7 @@ families:
 
 @pytest.fixture
 def write_study(tmp_path):
-    """The recipe's file, with some of its text replaced."""
+    """A function that writes the recipe, with some of its text replaced, and returns its path."""
 
     def write(*changes):
         text = RECIPE

@@ -1,4 +1,4 @@
-"""Runs as a known law makes them."""
+"""Made-up runs whose losses follow a known law."""
 
 import numpy as np
 
@@ -14,7 +14,7 @@ def kaplan_loss(n, d, constants=KAPLAN):
 
 
 def made_runs(family, loss, sizes, amounts, noise=0.0, seed=1):
-    """A run for each size and amount of data, of which ``loss(n, d)`` is the lowest."""
+    """Return a run for each size n and amount of data d, whose lowest loss is ``loss(n, d)``, times noise."""
     random = np.random.default_rng(seed)
     return [
         Run(

@@ -1,4 +1,4 @@
-"""The files of studies; what their cells are and cost, before any training."""
+"""Recipe files of studies; their cells, and what these cost, before any training."""
 
 from itertools import pairwise
 

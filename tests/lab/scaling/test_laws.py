@@ -1,4 +1,4 @@
-"""The law of each family, fitted to what known constants make, and the trend of the difference between two."""
+"""The law of each family, fitted to runs made by known constants, and the trend of the difference between two."""
 
 from dataclasses import replace
 
@@ -59,17 +59,17 @@ def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
     for slope, size in (found.of_data, SIZES[2]), (found.of_data_at_largest, SIZES[-1]):
         assert 0 < slope.low < 0.01 + 0.001 * np.log2(size / SIZES[-1]) < slope.high
     assert found.crossing.low < 2**40 < found.crossing.high < 4 * found.crossing.low
-    for at in found.crossing.low, found.crossing.high:  # there Student's interval of the difference ends at zero
+    for at in found.crossing.low, found.crossing.high:  # here one end of Student's interval of the difference is zero
         n, d = np.log2([(two.parameters.non_embedding / SIZES[-1], two.tokens / at) for _, two in pairs]).T
         x = np.stack([n**0, n, d, n * d], 1)
         fit, residual = np.linalg.lstsq(x, [one.best - two.best for one, two in pairs])[:2]
         error = np.sqrt(residual[0] / (25 - 4) * np.linalg.inv(x.T @ x)[0, 0])
         assert abs(fit[0] / error) == pytest.approx(t.ppf(0.975, 25 - 4))
-    # N and D of a full grid are not correlated: each slope is that of a regression on it alone
+    # N and D of a full grid are not correlated: each slope is that of a regression on one of them
     differences = [one.best - two.best for one, two in pairs]
     alone = linregress(np.log2([two.tokens for _, two in pairs]), differences)
     assert found.of_data.value == pytest.approx(alone.slope) and found.mean.value == pytest.approx(np.mean(differences))
-    part = trend(pairs[3:])  # not a full grid: as by columns that are not centred
+    part = trend(pairs[3:])  # not a full grid: compare with a regression on columns that are not centred
     n, d = np.log2([(two.parameters.non_embedding, two.tokens) for _, two in pairs[3:]]).T
     fit = np.linalg.lstsq(np.stack([n**0, n, d, n * d], 1), np.array(differences[3:]))[0]
     crossing = 2 ** -((fit[0] + fit[1] * n.max()) / (fit[2] + fit[3] * n.max()))
@@ -82,7 +82,7 @@ def test_no_crossing_without_a_trend_and_no_trend_of_few_cells():
     pairs = paired([*other, *made_runs("gated", kaplan_loss, SIZES, AMOUNTS, 0.01)], "gated", "transformer")
     found = trend(pairs)
     assert found.of_data.low < 0 < found.of_data.high and found.crossing is None
-    assert trend(pairs[:4]) is None and trend(pairs[:5]) is None  # of one size
+    assert trend(pairs[:4]) is None and trend(pairs[:5]) is None  # all of one size
     assert (found := trend([*pairs[:5], *pairs[5::5]])).of_data == found.of_data_at_largest  # no other slope is known
 
 

@@ -1,4 +1,4 @@
-"""The command around trainings that are made up."""
+"""The command with made-up trainings."""
 
 import json
 import math
@@ -21,7 +21,7 @@ LAW = {"N_c": 100, "alpha": 0.3, "D_c": 5, "beta": 0.4}
 
 @pytest.fixture
 def trained(monkeypatch):
-    """fairseq's commands, in a moment: the names of the cells that were begun. One without mixing diverges."""
+    """Replace fairseq's commands by instant ones; return the names of the cells begun. One without mixing diverges."""
     begun = []
 
     def train(command, output, log, held, stop, tell=lambda seconds: None):
@@ -109,7 +109,7 @@ def test_samples_are_made_once_and_others_refused(scale, trained, write_study, m
         replace(source, target)
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(os, "replace", killed)  # between a sample and its record: no sample is left
+        patched.setattr(os, "replace", killed)  # a kill between a sample and its record leaves no sample
         scale(recipe, "--table")
     with pytest.raises(UserError, match="no cell is finished"):
         scale(recipe, "--table")

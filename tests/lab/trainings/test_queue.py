@@ -1,4 +1,4 @@
-"""Commands as processes of their own."""
+"""Commands that run as processes of their own."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ from resmlp_mt.lab.trainings.queue import Stopped, locked, run
 
 @pytest.fixture
 def command(tmp_path, monkeypatch):
-    """Run Python code as a module; returns what it was told of the processor's time."""
+    """A function that runs Python code as a module, and returns the reported processor seconds."""
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def execute(code, stop=None):
@@ -37,7 +37,7 @@ def test_processor_time_is_that_of_the_whole_process_and_its_children(command, t
     seconds, threads = (tmp_path / "out").read_text().split()
     assert threads == "1"
     assert float(seconds) > 0.9  # the child's half, too
-    assert -0.05 < told[-1] - float(seconds) < 0.45  # it ends after it has told; nothing is counted twice
+    assert -0.05 < told[-1] - float(seconds) < 0.45  # it ends after it printed this; nothing is counted twice
 
 
 def test_a_failure_is_told_with_the_last_line_of_the_log(command, tmp_path):

@@ -58,7 +58,7 @@ def test_an_unfinished_log_and_other_batches_are_refused(log):
     with pytest.raises(UserError, match="41 updates after epoch 2, not 40"):
         read_log(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41))).check_updates(20)
     in_fp16 = [line.replace('"train_wps"', '"train_loss_scale": "4", "train_wps"') for line in epoch(2, 9.5, 37)]
-    assert read_log(log(*in_fp16)).check_updates(20) == 2  # three updates were too large for it
+    assert read_log(log(*in_fp16)).check_updates(20) == 2  # three updates overflowed in fp16
 
 
 SIMPLE = [
