@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_lines, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.ablations.recipe import read_recipe, row_folders
@@ -135,5 +135,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import write_json, write_whole
 from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.lab.ablations.table import difference
@@ -139,5 +139,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -22,7 +22,7 @@ from typing import Any
 import psutil
 
 from resmlp_mt.cli.arguments import number_within
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import atomic_write, read_parallel, write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab import machine
@@ -147,5 +147,5 @@ def _measured(command: str, folder: Path, variables: dict[str, Any]) -> tuple[fl
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -18,7 +18,7 @@ from functools import partial
 import torch
 import torch.nn.functional as F
 
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.benchmarks.measuring import Spread, measure, timed
@@ -94,5 +94,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError as error:
     raise SystemExit(f"{error}: pip install . transformers accelerate, in an environment without fairseq") from error
 
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import atomic_folder, check_new, read_parallel
 from resmlp_mt.translate.model_folder import find_folder, load_settings
 
@@ -60,5 +60,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

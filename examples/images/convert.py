@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 
-with told_in_one_line():  # the imports take a second
+with one_line_errors():  # the imports take a second
     import torch
     from models import HALF, ImageModel, ImageModelConfig, count
     from safetensors.torch import load_file
@@ -131,5 +131,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

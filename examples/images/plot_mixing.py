@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 
-with told_in_one_line():  # the imports take a second
+with one_line_errors():  # the imports take a second
     import torch
     import torch.nn.functional as F
     from convert import read_model
@@ -18,7 +18,7 @@ MOST_ROWS, MOST_LAYERS = 14, 6
 """Largest number of pictures in a column, and of panels; if there are more, every second or third is shown."""
 
 
-def drawn(model: ImageModel) -> Figure:
+def matrices_picture(model: ImageModel) -> Figure:
     """Draw a panel for each layer: each row of A as an image of its weights; colors end at half of A's largest weight.
 
     Its title: the share of weights below 5% of the largest, and their mean distance in patches, weighted by magnitude.
@@ -54,9 +54,9 @@ def main() -> None:
     if model.cfg.mixing != "linear":
         raise UserError(f"{args.model}: its token mixing is no matrix A: choose a ResMLP")
     with atomic_write(args.out, "wb") as file:
-        drawn(model).savefig(file, format="png", dpi=80)
+        matrices_picture(model).savefig(file, format="png", dpi=80)
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

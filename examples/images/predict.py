@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 
-with told_in_one_line():  # the imports take a second
+with one_line_errors():  # the imports take a second
     import numpy as np
     import torch
     from convert import read_model
@@ -50,5 +50,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

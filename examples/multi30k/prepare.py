@@ -9,12 +9,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 
-with told_in_one_line():  # the imports take a second
+with one_line_errors():  # the imports take a second
     from resmlp_mt.cli.arguments import nonempty_path
     from resmlp_mt.data.download import PublicFile
-    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpacking
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpack_step
     from resmlp_mt.data.sources import PlainText
     from resmlp_mt.data.subwords import Subwords
     from resmlp_mt.text.words import Words
@@ -55,14 +55,14 @@ def main() -> None:
     def obtain() -> None:
         for name, sha256 in SHA256.items():
             file = PublicFile(name, f"{HOME}/{name}", sha256)
-            file.taken_from(folder) if args.folder else file.fetched_into(folder)
+            file.checked_in(folder) if args.folder else file.download_into(folder)
 
     corpus = Corpus(LANGS, **{ours: [PlainText(*raw[theirs])] for ours, theirs in SETS.items()})
-    unpack = [unpacking(name, raw[name], paths) for name, paths in plain.items()]
+    unpack = [unpack_step(name, raw[name], paths) for name, paths in plain.items()]
     print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite, obtain=obtain)))
     print(how_to_translate(args.out / "data-bin", args.out / "resmlp"))
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -6,12 +6,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 
-with told_in_one_line():  # the imports take a second
+with one_line_errors():  # the imports take a second
     from resmlp_mt.cli.arguments import nonempty_path
     from resmlp_mt.common.files import checksum
-    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpacking
+    from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpack_step
     from resmlp_mt.data.sources import PlainText
     from resmlp_mt.data.subwords import Subwords
     from resmlp_mt.text.words import Words
@@ -47,11 +47,11 @@ def main() -> None:
     if others:
         print(f"not the text of examples/tatoeba/README.md: {', '.join(others)}: compare with none of its figures")
     corpus = Corpus(LANGS, **{name: [PlainText(*pair)] for name, pair in raw.items()})
-    unpack = [unpacking(name, raw[name], pair) for name, pair in plain.items()]
+    unpack = [unpack_step(name, raw[name], pair) for name, pair in plain.items()]
     print(format_summary(prepare(corpus, RECIPE, args.out, also=unpack, overwrite=args.overwrite)))
     print(how_to_translate(args.out / "data-bin", args.out / "heads"))
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

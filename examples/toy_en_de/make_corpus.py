@@ -19,7 +19,7 @@ from sentences import KINDS, Sampler, Sentence
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
 from resmlp_mt.cli.arguments import nonempty_path
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_lines, read_parallel, write_whole
 
 HELD_OUT_SHARE = 0.08  # of the pairs of a verb or adjective and a noun that make sense together
@@ -101,7 +101,7 @@ def corpus(sizes: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
         made[split] = []
         failures = 0
         while len(made[split]) < sizes[split]:
-            sentence = drawn(sampler, split)
+            sentence = random_sentence(sampler, split)
             words = {("en", word) for word in words_of(sentence.en)} | {("de", word) for word in words_of(sentence.de)}
             fresh = sentence.en not in seen_en and (split == "train" or sentence.de not in seen_de)
             if fresh and (split == "train" or words <= vocabulary):
@@ -120,7 +120,7 @@ def corpus(sizes: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
     return made
 
 
-def drawn(sampler: Sampler, split: str) -> Sentence:
+def random_sentence(sampler: Sampler, split: str) -> Sentence:
     """Draw a sentence for the split: without held-out pairs for training, with at least one for the others."""
     while True:
         kind = sampler.weighted(KINDS)
@@ -245,5 +245,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import atomic_write, check_outputs, read_lines, read_parallel
 
 WORD = re.compile(r"[\w-]+")
@@ -64,5 +64,5 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

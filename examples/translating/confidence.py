@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
 from resmlp_mt import Translator
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.lab.machine import commit, describe, facts, now
 
@@ -70,5 +70,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

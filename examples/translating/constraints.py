@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from resmlp_mt import Translator
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.machine import commit, describe, now
@@ -106,5 +106,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

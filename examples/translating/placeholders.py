@@ -15,7 +15,7 @@ from random import Random
 from sacrebleu import corpus_bleu
 
 from resmlp_mt import Translator
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.lab.machine import commit, describe, facts, now
 
@@ -112,5 +112,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    with told_in_one_line():
+    with one_line_errors():
         main()

@@ -7,7 +7,7 @@ import re
 import sys
 from importlib import metadata
 
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 
 COMMANDS = {
     # subcommand: its module, and what it is for
@@ -57,7 +57,7 @@ def run(name: str) -> None:
 
 def main(name: str | None = None) -> None:
     """Run the command ``name`` (``scripts/score_bleu.py`` gives one), or the one that the first argument names."""
-    with told_in_one_line():
+    with one_line_errors():
         if name is None:
             name, *rest = sys.argv[1:] or ["--help"]
             if name in ("-h", "--help"):

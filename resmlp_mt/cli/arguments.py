@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.options import kinds_of
+from resmlp_mt.common.options import types_of
 
 Given = TypeVar("Given")
 Run = Callable[[argparse.Namespace], None]
@@ -87,7 +87,7 @@ def add_options(parser: Container, options: type) -> None:
     for each in fields(options):
         about, default = each.metadata, each.default
         name = about.get("name") or ("no_" if default is True else "") + each.name
-        kind = kinds_of(each.type)[0]
+        kind = types_of(each.type)[0]
         more: dict[str, Any]
         if kind is bool:
             more = {"action": f"store_{not default}".lower()}

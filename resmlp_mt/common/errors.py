@@ -18,7 +18,7 @@ class UserError(ValueError):
 
 
 @contextlib.contextmanager
-def told_in_one_line() -> Iterator[None]:
+def one_line_errors() -> Iterator[None]:
     """End a command with one line on stderr and status 1 for errors that the user can fix; after Ctrl-C, by SIGINT."""
     sys.stderr = sys.stderr or io.StringIO()  # None if closed by the shell's 2>&-: print would use stdout
     if isinstance(sys.stdout, io.TextIOWrapper):
@@ -30,9 +30,9 @@ def told_in_one_line() -> Iterator[None]:
     except UserError as error:
         sys.exit(str(error))
     except KeyboardInterrupt:
-        interrupted()
+        end_by_sigint()
     except BrokenPipeError:
-        reader_gone()
+        end_without_reader()
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package == "resmlp_mt":
@@ -46,10 +46,10 @@ def told_in_one_line() -> Iterator[None]:
             sys.exit(f"{error.filename}: cannot be reached: {error.strerror}: choose another name")
         if error.errno not in NO_ROOM:
             raise
-        reader_gone(f"output cannot be written: {error.strerror}")
+        end_without_reader(f"output cannot be written: {error.strerror}")
 
 
-def interrupted() -> None:
+def end_by_sigint() -> None:
     """End this process by SIGINT, as Ctrl-C does."""
     with contextlib.suppress(OSError, AttributeError):
         sys.stdout.flush()  # the signal ends this process without flushing
@@ -59,7 +59,7 @@ def interrupted() -> None:
     os.kill(os.getpid(), signal.SIGINT)
 
 
-def reader_gone(status: int | str = 1) -> None:
+def end_without_reader(status: int | str = 1) -> None:
     """End this process when its output cannot be written any more, as when ``| head`` has ended."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # else Python reports an error when flushing
     sys.exit(status)

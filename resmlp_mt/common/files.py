@@ -28,7 +28,7 @@ LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; a longer line is no s
 
 
 @contextlib.contextmanager
-def writing(path: PathLike) -> Iterator[None]:
+def one_line_write_errors(path: PathLike) -> Iterator[None]:
     """Turn an ``OSError`` in the block into a one-line error: the file or folder ``path`` cannot be written."""
     try:
         yield
@@ -61,7 +61,7 @@ def atomic_write(path: PathLike, mode: str = "w") -> Iterator[IO]:
     temporary = _unfinished(path, secrets.token_hex(4))  # not by tempfile, whose files ignore the umask
     encoding, newline = (None, None) if "b" in mode else ("utf-8", "\n")
     try:
-        with writing(path):
+        with one_line_write_errors(path):
             check_can_be_written(path)
             path.parent.mkdir(parents=True, exist_ok=True)
             with open(temporary, mode.replace("w", "x"), encoding=encoding, newline=newline) as stream:
@@ -106,7 +106,7 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     temporary = _unfinished(path, secrets.token_hex(4))
     new = temporary / "new"
     try:
-        with writing(path):
+        with one_line_write_errors(path):
             new.mkdir(parents=True)
             yield new
             for file in filter(Path.is_file, new.rglob("*")):
@@ -142,7 +142,7 @@ def check_replaced(record: Path, others: Iterable[Path]) -> None:
             raise UserError(f"{path}: is not of an earlier run: move it away, or choose another folder")
 
 
-def opened(path: PathLike, decompressed: bool = True) -> IO[bytes]:
+def open_input(path: PathLike, decompressed: bool = True) -> IO[bytes]:
     """Open a file to read its bytes, decompressed if its name ends in ``.gz``."""
     try:
         return cast(IO[bytes], gzip.open(path) if decompressed and str(path).endswith(".gz") else open(path, "rb"))
@@ -169,7 +169,7 @@ def read_lines(path: PathLike) -> Iterator[str]:
     Other characters that Python takes for line ends (lone CR, U+0085, ...) stay inside, so that files stay aligned.
     A byte order mark at the file's start is dropped.
     """
-    with opened(path) as stream:
+    with open_input(path) as stream:
         for number, line in enumerate(binary_lines(stream, str(path), LONGEST_LINE), start=1):
             mark = codecs.BOM_UTF8 if number == 1 else b""
             yield decoded(line.removeprefix(mark).removesuffix(b"\r"), path, number)
@@ -245,7 +245,7 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
 def checksum(path: PathLike, algorithm: str = "sha256") -> str:
     """Return the checksum of a file's bytes, in hexadecimal."""
     digest = hashlib.new(algorithm, usedforsecurity=False)
-    with opened(path, decompressed=False) as file:
+    with open_input(path, decompressed=False) as file:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()

@@ -29,10 +29,10 @@ class Checked:
 
 @cache
 def _fields(kind: Any) -> list[tuple[Field[Any], tuple[Any, ...]]]:
-    return [(each, kinds_of(each.type)) for each in fields(kind)]
+    return [(each, types_of(each.type)) for each in fields(kind)]
 
 
-def kinds_of(annotation: Any) -> tuple[Any, ...]:
+def types_of(annotation: Any) -> tuple[Any, ...]:
     """Return the types that an option's value may have."""
     return (tuple,) if get_origin(annotation) is tuple else get_args(annotation) or (annotation,)
 

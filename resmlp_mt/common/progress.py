@@ -34,7 +34,7 @@ class Progress(AbstractContextManager):
         """Add to the number of pairs, and to the number of those dropped for each reason."""
         self.pairs += pairs
         self.dropped.update(dropped or {})
-        why = f"dropped: {reasons(self.dropped)}" if self.dropped else ""
+        why = f"dropped: {format_reasons(self.dropped)}" if self.dropped else ""
         self._bar.set_postfix_str(why, refresh=False)
         self._bar.update(pairs)
         now = time.monotonic()
@@ -58,7 +58,7 @@ class Progress(AbstractContextManager):
         return {"kept": self.pairs - self.dropped.total(), "dropped": dict(sorted(self.dropped.items()))}
 
 
-def reasons(dropped: Mapping[str, int]) -> str:
+def format_reasons(dropped: Mapping[str, int]) -> str:
     """Return the numbers of dropped pairs as text: ``"3 empty, 1 ratio"``."""
     return ", ".join(f"{count:,} {reason}" for reason, count in sorted(dropped.items()))
 

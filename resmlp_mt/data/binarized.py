@@ -90,7 +90,7 @@ def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarr
     return source, target
 
 
-def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarray:
+def sample_numbers(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarray:
     """Return the numbers of a sample's pairs: the first ones of a permutation that all samples with this seed share."""
     there = len(lengths(data, "train", langs)[0])
     if pairs > there:
@@ -101,11 +101,11 @@ def drawn(data: Path, langs: tuple[str, str], pairs: int, seed: int) -> np.ndarr
 def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: int, made_of: Mapping[str, Any]) -> None:
     """Make a data-bin from some training pairs of another one, with the same validation set and dictionaries.
 
-    A larger sample holds all pairs of a smaller one (see ``drawn``). ``made_of`` is written to RECORD in the folder.
+    A larger sample holds all pairs of a smaller one (see ``sample_numbers``). ``made_of`` is written to its RECORD.
     """
     from resmlp_mt.data.raw_text import NAME, RawText  # here: trainings import this module, not that one
 
-    chosen = drawn(data, langs, pairs, seed)
+    chosen = sample_numbers(data, langs, pairs, seed)
     with atomic_folder(folder) as new:
         for source in prefixes(data, "train", langs):
             whole = open_binarized(source)

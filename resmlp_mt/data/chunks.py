@@ -80,7 +80,7 @@ class SideCounts:
 
 
 @dataclass
-class Done:
+class ChunkResult:
     """The result for one chunk."""
 
     read: int  # pairs in the chunk
@@ -105,7 +105,7 @@ class ChunkTokenizer:
         self._tokenize = tuple(LineTokenizer(lang, words) for lang in langs)
         self._names = names
 
-    def __call__(self, chunk: Chunk) -> Done:
+    def __call__(self, chunk: Chunk) -> ChunkResult:
         lines: list[list[str]] = []
         not_utf8 = [0, 0]
         dropped: Counter[str] = Counter()
@@ -126,7 +126,7 @@ class ChunkTokenizer:
                 for side, line in enumerate(words):
                     not_utf8[side] += line is None
         texts = tuple("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
-        return Done(len(chunk.pairs), texts, dropped, not_utf8)
+        return ChunkResult(len(chunk.pairs), texts, dropped, not_utf8)
 
     def _words(self, side: int, line: bytes) -> str | None:
         try:
@@ -163,7 +163,7 @@ class ChunkSplitter:
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
-    def __call__(self, chunk: Chunk) -> Done:
+    def __call__(self, chunk: Chunk) -> ChunkResult:
         lines: tuple[list[str], list[str]] = ([], [])
         counts = SideCounts(), SideCounts()
         dropped: Counter[str] = Counter()
@@ -185,7 +185,9 @@ class ChunkSplitter:
         symbols = Counter(" ".join(texts).split()) if self._filter else Counter()
         if self._split.symbols is not None:
             symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
-        return Done(len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols)
+        return ChunkResult(
+            len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols
+        )
 
 
 class WordCounter:

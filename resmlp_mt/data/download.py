@@ -31,23 +31,23 @@ class PublicFile:
     size: int | None = None  # bytes, where known
     mirrors: tuple[str, ...] = ()  # other public addresses of the same bytes
 
-    def taken_from(self, folder: Path) -> Path:
+    def checked_in(self, folder: Path) -> Path:
         """Return the path of the file in a folder of the user, after checking the file."""
         path = folder / self.name
         if not path.is_file():
             raise UserError(f"{path}: no such file: get it from {self.url}")
-        if wrong := self.wrong(path):
+        if wrong := self.problem(path):
             raise UserError(f"{path}: {wrong}: get the file again from {self.url}")
         return path
 
-    def fetched_into(self, folder: Path) -> Path:
+    def download_into(self, folder: Path) -> Path:
         """Return the path of the file in our folder, checked. A missing file is downloaded, and named when it is right.
 
         A partial download survives a killed run: the next run asks for the rest.
         """
         path, part = folder / self.name, folder / PARTS / self.name
         if path.exists():
-            if not path.is_file() or (wrong := self.wrong(path)):
+            if not path.is_file() or (wrong := self.problem(path)):
                 raise UserError(f"{path}: {wrong if path.is_file() else 'is not a file'}: move it away")
             return path
         try:
@@ -63,11 +63,11 @@ class PublicFile:
             raise UserError(f"{part}: cannot be written: {error.strerror or error}") from error
         return path
 
-    def present_in(self, folder: Path) -> int:
+    def bytes_in(self, folder: Path) -> int:
         """Return how many bytes of the file a folder has, complete or partial."""
         return next((size for path in (folder / self.name, folder / PARTS / self.name) if (size := _size(path))), 0)
 
-    def wrong(self, path: Path) -> str | None:
+    def problem(self, path: Path) -> str | None:
         """Return what is wrong with the size or checksums of a file, or None."""
         size = path.stat().st_size
         if self.size not in (None, size):
@@ -80,11 +80,11 @@ class PublicFile:
     def _fetch(self, part: Path) -> None:
         """Download the file from the first address that sends the right bytes."""
         addresses = self.url, *self.mirrors
-        if part.exists() and not self.wrong(part):
+        if part.exists() and not self.problem(part):
             return
         for number, url in enumerate(addresses):
             why = _download(url, part)
-            if why is None and (wrong := self.wrong(part)):
+            if why is None and (wrong := self.problem(part)):
                 part.unlink()
                 why = f"sent other bytes than expected ({wrong})"
             if why is None:

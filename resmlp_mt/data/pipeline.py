@@ -14,7 +14,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
-from resmlp_mt.common.progress import Progress, reasons, text_table
+from resmlp_mt.common.progress import Progress, format_reasons, text_table
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
@@ -22,7 +22,7 @@ from resmlp_mt.data.languages import check_code, check_name
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
 from resmlp_mt.data.steps import Step, Steps
-from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
+from resmlp_mt.data.subwords import Subwords, every_nth, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.moses import has_abbreviations
 from resmlp_mt.text.words import Words
 
@@ -67,7 +67,7 @@ class CorpusRecipe:
     pair_filter: PairFilter = field(default_factory=PairFilter)
 
 
-def unpacking(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
+def unpack_step(name: str, archives: Sequence[Path], plain: Sequence[Path]) -> tuple[Step, Work]:
     """Return a step for ``also`` of ``prepare`` that unpacks gzipped files, such as a test set's references."""
 
     def unpack() -> dict[str, Any]:
@@ -259,7 +259,7 @@ class _Preparation:
             else:
                 pairs = (pair for text in texts for pair in text.pairs())
                 with Progress("read text", lines) as progress:
-                    learned = learn_pieces(evenly(progress.over(pairs), lines), step.outputs[0], subwords)
+                    learned = learn_pieces(every_nth(progress.over(pairs), lines), step.outputs[0], subwords)
             return {"pairs": lines, "learned": learned}
 
         return self.steps.run(step, work)
@@ -294,7 +294,7 @@ class _Preparation:
                         raise UserError(f"{text.source}: {lines} lines expected, {progress.pairs} found: run again")
                     sources.append(progress.outcome)
                 if not any(source["kept"] for source in sources):
-                    why = reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
+                    why = format_reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
                     raise UserError(
                         f"{self.corpus.train[0].sides[0]}: no training pair is left ({why}): look at the limits"
                     )
@@ -392,7 +392,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
         rows = [(split, counts)]
         if len(counts["sources"]) > 1:
             rows += [(f"  {source['name']}", source) for source in counts["sources"]]
-        pairs += [(name, f"{row['read']:,}", f"{row['kept']:,}", reasons(row["dropped"])) for name, row in rows]
+        pairs += [(name, f"{row['read']:,}", f"{row['kept']:,}", format_reasons(row["dropped"])) for name, row in rows]
     text = [("text", "words", "subwords", "subwords/word", "unknown", "longest")]
     for split, sides in summary["text"].items():
         for lang, side in sides.items():

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, opened
+from resmlp_mt.common.files import LONGEST_SENTENCE, aligned, binary_lines, open_input
 
 Pair = tuple[bytes, bytes]
 BEGINNING = 1 << 16  # bytes at the start of a file that show whether it is text
@@ -72,14 +72,14 @@ class PlainText:
 
     def pairs(self) -> Iterator[Pair]:
         """Yield the pairs in order as raw bytes: each line as it is, without the ``\\n`` at its end."""
-        return _pairs(map(opened, self.inputs), self.sides, self.longest)
+        return _pairs(map(open_input, self.inputs), self.sides, self.longest)
 
 
 def check_text(path: Path) -> None:
     """Check by its beginning that a file is neither compressed nor UTF-16, which can be valid UTF-8 with zero bytes."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
-    with opened(path) as stream:
+    with open_input(path) as stream:
         try:
             start = stream.read(BEGINNING)
         except (OSError, EOFError, zlib.error) as error:

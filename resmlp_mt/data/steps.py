@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, check_outputs, checksum, lock, remove_unfinished, writing
+from resmlp_mt.common.files import JsonFile, check_outputs, checksum, lock, one_line_write_errors, remove_unfinished
 
 RULES = 4  # raise it when a change of this package changes what a step writes
 PATIENCE = 2.0  # seconds for which the worker processes of a killed run may still hold its lock
@@ -196,13 +196,12 @@ def check_disk(out: Path, text: int, download: int = 0) -> None:
     """Check that the disk has room to prepare ``text`` bytes of raw text, and for ``download`` bytes of downloads."""
     needed, free = download + disk_needed(out, text), disk_free(out)
     if needed > free:
-        raise UserError(
-            f"{out}: {in_bytes(free)} free on its disk, but about {in_bytes(needed)} needed ({in_bytes(download)} of "
-            f"downloads, {in_bytes(text)} of raw text): make room, choose another folder, or try a small --sample"
-        )
+        parts = f"{format_bytes(download)} of downloads, {format_bytes(text)} of raw text"
+        problem = f"{format_bytes(free)} free on its disk, but about {format_bytes(needed)} needed ({parts})"
+        raise UserError(f"{out}: {problem}: make room, choose another folder, or try a small --sample")
 
 
-def in_bytes(number: int) -> str:
+def format_bytes(number: int) -> str:
     """Format a number of bytes, such as ``"2.6 GB"``."""
     for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
         if number >= size:
@@ -212,7 +211,7 @@ def in_bytes(number: int) -> str:
 
 def lock_folder(folder: Path, refusal: str, patience: float = 0.0) -> IO[str]:
     """Make a folder if it is missing, lock its file ``.lock``, and return that file, open."""
-    with writing(folder):
+    with one_line_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / ".lock", "a")  # noqa: SIM115 (closed by the caller)
     lock(file, refusal, patience)

@@ -162,6 +162,6 @@ def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> i
     return SentencePieceProcessor(model_proto=model.getvalue()).get_piece_size()
 
 
-def evenly(pairs: Iterable[Pair], total: int, most: int = SAMPLE) -> Iterator[Pair]:
+def every_nth(pairs: Iterable[Pair], total: int, most: int = SAMPLE) -> Iterator[Pair]:
     """Yield all of ``total`` pairs, or every second, third, ... pair, so that they are at most ``most``."""
     return islice(pairs, 0, None, -(-total // most) or 1)

@@ -28,7 +28,7 @@ from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.download import PublicFile
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import ArchivedText, PlainText, opened_member
-from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed, in_bytes
+from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed, format_bytes
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 
@@ -229,15 +229,16 @@ class Preparation:
     def __str__(self) -> str:
         lines = [f"archives in {self.folder}" + ("" if self.archives else ", downloaded where they are missing")]
         for file in self.files:
-            size = "size unknown" if file.size is None else in_bytes(file.size)
+            size = "size unknown" if file.size is None else format_bytes(file.size)
             lines.append(f"  {file.name}  {size}, {'there' if (self.folder / file.name).exists() else 'missing'}")
             lines += [f"    {url}" for url in (file.url, *file.mirrors)]
         download, work, free = self._download, disk_needed(self.out, self._text_bytes), disk_free(self.out)
         too_little = ": too little" if download + work > free else ""
+        raw = format_bytes(self._text_bytes)
         lines += [
-            f"to download: about {in_bytes(download)}",
-            f"work: about {in_bytes(work)} for {in_bytes(self._text_bytes)} of raw text, less what {self.out} has",
-            f"disk: about {in_bytes(download + work)} needed, {in_bytes(free)} free{too_little}",
+            f"to download: about {format_bytes(download)}",
+            f"work: about {format_bytes(work)} for {raw} of raw text, less what {self.out} has",
+            f"disk: about {format_bytes(download + work)} needed, {format_bytes(free)} free{too_little}",
         ]
         return "\n".join(lines)
 
@@ -251,11 +252,11 @@ class Preparation:
         """Bytes that are still to be downloaded; a file of unknown size counts as 0."""
         if self.archives:
             return 0
-        return sum(max(0, (file.size or 0) - file.present_in(self.folder)) for file in self.files)
+        return sum(max(0, (file.size or 0) - file.bytes_in(self.folder)) for file in self.files)
 
     def _obtain(self) -> None:
         """Check the disk space, then download all archives, or check those of the user."""
         check_disk(self.out, self._text_bytes, self._download)
         for file in self.files:
-            path = file.taken_from(self.archives) if self.archives else file.fetched_into(self.folder)
+            path = file.checked_in(self.archives) if self.archives else file.download_into(self.folder)
             print(f"{path}: complete", flush=True)

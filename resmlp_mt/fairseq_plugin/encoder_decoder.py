@@ -174,7 +174,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         inner: list[Tensor] = []
         if incremental_state is None:
             tokens, shift = self.shift_left(prev_output_tokens)
-            encoded, padding = encoded_in(encoder_out)
+            encoded, padding = encoding_of(encoder_out)
             (*inner, x), attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
             x = restore_padding(x, shift, length)
             inner = [restore_padding(each.transpose(0, 1), shift, length).transpose(0, 1) for each in inner]
@@ -195,12 +195,12 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
 
     def begin(self, incremental_state: dict[str, Any], encoder_out: dict[str, list[Tensor]] | None) -> None:
         """Put the state before the first step into fairseq's dictionary."""
-        encoded, padding = encoded_in(encoder_out)
+        encoded, padding = encoding_of(encoder_out)
         beams = 1
         if encoder_out is not None and "sentence" in encoder_out:
             (sentence,) = encoder_out["sentence"]
             count = int((sentence == sentence[0]).sum())
-            beams = count if in_groups(sentence, count) else 1
+            beams = count if groups_share_sentence(sentence, count) else 1
         if encoded is not None and padding is not None:
             encoded, padding = encoded[:, ::beams], padding[::beams]
         incremental_state[STATE], incremental_state[BEAMS] = self.start(encoded, padding), beams
@@ -211,7 +211,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
             return
         beams = incremental_state[BEAMS]
         state, sentences = incremental_state[STATE], new_order // beams
-        if beams > 1 and in_groups(sentences, beams):
+        if beams > 1 and groups_share_sentence(sentences, beams):
             sentences = sentences[::beams]
         elif beams > 1:
             incremental_state[BEAMS] = 1  # fairseq's own searches do not separate beams; now each has its own source
@@ -223,14 +223,14 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         return self.limit
 
 
-def encoded_in(encoder_out: dict[str, list[Tensor]] | None) -> tuple[Tensor | None, Tensor | None]:
+def encoding_of(encoder_out: dict[str, list[Tensor]] | None) -> tuple[Tensor | None, Tensor | None]:
     """Return the encoding, S x B x C, and its padding, B x S."""
     if encoder_out is None:
         return None, None
     return encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"][0]
 
 
-def in_groups(sentence: Tensor, beams: int) -> bool:
+def groups_share_sentence(sentence: Tensor, beams: int) -> bool:
     """Return whether every group of ``beams`` rows is of one sentence; ``sentence`` (B) is the sentence of each row."""
     if sentence.numel() % beams:
         return False

@@ -10,7 +10,7 @@ from typing import Any
 
 from omegaconf.errors import MissingMandatoryValue
 
-from resmlp_mt.common.errors import UserError, interrupted, reader_gone
+from resmlp_mt.common.errors import UserError, end_by_sigint, end_without_reader
 
 NO_MEMORY = "not enough memory: lower --max-tokens, --batch-size or --beam, or make the model smaller"
 NO_TRANSLATION = (
@@ -79,9 +79,9 @@ _hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.
 
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     if isinstance(error, KeyboardInterrupt):
-        interrupted()
+        end_by_sigint()
     if _runs_fairseq and isinstance(error, BrokenPipeError):
-        reader_gone()
+        end_without_reader()
     message = explanation(error) if _runs_fairseq or isinstance(error, UserError) else None
     if message is None:
         _hook(kind, error, trace)
@@ -93,11 +93,11 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 def _unraisablehook(unraisable: Any) -> None:
     if unraisable.exc_type is KeyboardInterrupt:  # Ctrl-C while an object was deleted: Python would ignore it
-        interrupted()
+        end_by_sigint()
     _unraisable(unraisable)
 
 
 def _handle_error_of_log(self: logging.Handler, record: logging.LogRecord) -> None:
     if isinstance(sys.exc_info()[1], BrokenPipeError):
-        reader_gone()  # logging would go on, with a traceback for each line
+        end_without_reader()  # logging would go on, with a traceback for each line
     _handle_error(self, record)

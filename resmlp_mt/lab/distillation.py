@@ -15,7 +15,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines
 from resmlp_mt.data import raw_text
 from resmlp_mt.data.binarized import lengths, open_binarized, prefixes, read_dictionary
-from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
+from resmlp_mt.score.generate_output import check_translated, ordered_texts, read_generate_output
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 
@@ -67,7 +67,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     _check_sources(generated, data, sources)
     printed = read_generate_output(generated)
     check_translated(printed)
-    hypotheses = in_order(printed, len(sources))
+    hypotheses = ordered_texts(printed, len(sources))
     dictionary = data.dictionary(data.target)
     with atomic_folder(out) as folder:
         old, new = (prefixes(place, "train", langs) for place in (data.folder, folder))

@@ -90,7 +90,7 @@ def check_translated(hypotheses: Mapping[int, Hypothesis]) -> None:
         )
 
 
-def in_order(hypotheses: Mapping[int, Hypothesis], count: int) -> list[str]:
+def ordered_texts(hypotheses: Mapping[int, Hypothesis], count: int) -> list[str]:
     """Return the texts of sentences 0 to ``count`` - 1 in their order."""
     beyond = [sentence for sentence in hypotheses if sentence >= count]
     if beyond:

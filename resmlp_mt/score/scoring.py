@@ -16,7 +16,7 @@ from sacrebleu.significance import PairedTest
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
-from resmlp_mt.score.generate_output import check_translated, in_order, is_sentence_line, read_generate_output
+from resmlp_mt.score.generate_output import check_translated, is_sentence_line, ordered_texts, read_generate_output
 from resmlp_mt.text.subwords import WORD_START
 
 UNSPACED = frozenset(["bo", "dz", "ja", "km", "lo", "my", "th", "zh"])
@@ -218,7 +218,7 @@ def _read_baseline(args: Namespace, moses: Moses, reference: list[str]) -> list[
 def _read_generated(paths: list[str], nbest: int, count: int) -> list[str]:
     hypotheses = read_generate_output(paths, nbest)
     check_translated(hypotheses)
-    return in_order(hypotheses, count)
+    return ordered_texts(hypotheses, count)
 
 
 def _read_text(path: str, count: int | None = None) -> list[str]:

@@ -42,7 +42,7 @@ def omission(model: Any, source: Sequence[int], tokens: Sequence[int], batch_tok
     return (gains / gains.sum(1, keepdim=True)).cpu()
 
 
-def attended(source: str, translation: Any) -> np.ndarray:
+def character_alignment(source: str, translation: Any) -> np.ndarray:
     """Return the probability that each of U translated words goes with the first c of C source characters, U x C+1."""
     texts, others = ([each.group() for each in WORD.finditer(text)] for text in (source, translation.text))
     place, other = (np.arange(len(each)) / max(1, len(each)) for each in (texts, others))
@@ -59,14 +59,14 @@ def attended(source: str, translation: Any) -> np.ndarray:
             same = [each for each, word in enumerate(texts) if word == text]
             seen[number] = UNSEEN
             seen[number, same[others[:number].count(text)]] = 1
-    sure = in_order(seen)
+    sure = smoothed(seen)
     shares = np.zeros((len(others), len(source) + 1))
     for number, word in enumerate(WORD.finditer(source)):
         shares[:, word.start() + 1 : word.end() + 1] = sure[:, number : number + 1] / len(word[0])
     return shares.cumsum(1)
 
 
-def in_order(seen: np.ndarray) -> np.ndarray:
+def smoothed(seen: np.ndarray) -> np.ndarray:
     """Return how likely each of U words goes with each of W words, U x W; neighbours mostly go with neighbours.
 
     This is the posterior of a hidden Markov model (Vogel et al. 1996); ``seen``, U x W, has its emission weights.

@@ -19,7 +19,7 @@ from resmlp_mt.translate.compiled import NAMES, with_graphs
 from resmlp_mt.translate.graphs import EncoderGraph, Graph, GraphState
 from resmlp_mt.translate.kernels import CompiledCrossAttention, CompiledMemory, declare, vectors
 from resmlp_mt.translate.precision import compilable_, products, shape_of_packed
-from resmlp_mt.translate.search import StepOptions, barred_places, following, ranked
+from resmlp_mt.translate.search import StepOptions, barred_places, continuations_of, ranked
 
 SETTINGS: dict[str, object] = {
     "cpp.dynamic_threads": True,  # take as many threads as PyTorch has at run time
@@ -77,7 +77,7 @@ def call_all(model: Any, sizes: Sizes, shortlist: bool) -> None:
     state = model.decoder.start(*model.encoder(source), candidates)
     tokens, scores, left = torch.full((batch, 1), END), torch.zeros(batch, 1), torch.arange(batch - 1)
     for step in range(min(sizes.steps, cfg.decoder.positions)):
-        following(model.decoder)(tokens, state, scores, StepOptions(beam, cfg.pad))
+        continuations_of(model.decoder)(tokens, state, scores, StepOptions(beam, cfg.pad))
         rows = left.repeat_interleave(beam) * (1 if step == 0 else beam)
         state.reorder(rows, left if step == 0 else None)
         tokens = torch.cat([tokens[rows], torch.full((len(rows), 1), END)], 1)

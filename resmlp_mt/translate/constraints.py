@@ -144,7 +144,7 @@ class Constraints:
                     known = symbol if symbol in demand.tokens else UNKNOWN
                     after = demand.after(progress, known, self.words.begins(previous, symbol))
                     possible[sentence].append(Continuation(total, row, symbol, after))
-        best = [in_banks(each, beam) for each in possible]
+        best = [best_by_bank(each, beam) for each in possible]
         for kept in best:
             kept += [Continuation(-torch.inf, 0, PAD, beams[0])] * (2 * beam - len(kept))
         self._next = [[each.progress for each in kept] for kept in best]
@@ -175,7 +175,7 @@ class Continuation(NamedTuple):
     progress: Progress
 
 
-def in_banks(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
+def best_by_bank(possible: Sequence[Continuation], beam: int) -> list[Continuation]:
     """Return the best 2K of a sentence's continuations: first ends, then the best of each bank, then the others.
 
     An end counts if fewer than K of its bank are better, ends included. Banks that lack fewer tokens come first.

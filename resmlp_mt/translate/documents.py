@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_can_be_written, check_new, check_outputs, decoded, opened, write_whole
+from resmlp_mt.common.files import check_can_be_written, check_new, check_outputs, decoded, open_input, write_whole
 from resmlp_mt.translate.markdown import add_markdown
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.markup import add_html
@@ -79,7 +79,7 @@ def translate_document(
 ) -> Iterator[str]:
     """Translate a file; ``target`` appears whole or not at all. Return lines about numbers that are missing or new."""
     format = check_documents(source, target)
-    with opened(source, decompressed=False) as file:
+    with open_input(source, decompressed=False) as file:
         text = decoded(file.read(), source)
     translator = load()
     try:

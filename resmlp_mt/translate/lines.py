@@ -19,9 +19,9 @@ from resmlp_mt.common.files import (
     binary_lines,
     check_new,
     lock,
-    opened,
+    one_line_write_errors,
+    open_input,
     remove_unfinished,
-    writing,
 )
 from resmlp_mt.translate.numbers import number_problems
 from resmlp_mt.translate.options import EngineOptions, Options
@@ -147,7 +147,7 @@ class GrowingFile:
         for each in outputs:
             if each != beside or not self._record.values.get("ended"):  # else a run stopped between the two files
                 check_new(each)
-        with writing(self._partial):
+        with one_line_write_errors(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
         lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
         for each in outputs:
@@ -182,7 +182,7 @@ class GrowingFile:
 
     def add(self, window: Window, output: bytes) -> None:
         """Write the output of a window, and then record that its lines are done."""
-        with writing(self._partial):
+        with one_line_write_errors(self._partial):
             self._file.write(output)
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -196,7 +196,7 @@ class GrowingFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._file, writing(self._partial):
+        with self._file, one_line_write_errors(self._partial):
             if kind is None:
                 if os.path.lexists(self._path):
                     raise UserError(f"{self._path}: has appeared meanwhile: the translations are in {self._partial}")
@@ -246,7 +246,7 @@ def translate_file(
         raise UserError(f"{out}: would be plain text: give a name that does not end in .gz")
     if not (path or sys.stdin) or not (out or sys.stdout):  # closed by the shell's <&- or >&-
         raise UserError("standard input or output is closed: give --input and --output")
-    lines = binary_lines(opened(path) if path else sys.stdin.buffer, work.name)
+    lines = binary_lines(open_input(path) if path else sys.stdin.buffer, work.name)
     pending: list[Window] = []
     with contextlib.ExitStack() as stack:
         output = None if out is None else stack.enter_context(GrowingFile(out, work.identity, resume, alignments))

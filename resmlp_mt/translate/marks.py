@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.alignment import WORD, attended
+from resmlp_mt.translate.alignment import WORD, character_alignment
 from resmlp_mt.translate.translator import Translation
 
 BLOCK = "\0"  # separates paragraphs in running text
@@ -88,7 +88,7 @@ class Sentence:
             return
         words = [each.span() for each in WORD.finditer(translation.text)]
         weights = np.array([1.0 if translation.text[start].isalnum() else 0.1 for start, _ in words])
-        shares = attended(self.text, translation)
+        shares = character_alignment(self.text, translation)
 
         def placed(tags: Sequence[Tag], free: Sequence[int], end: int) -> Iterator[tuple[int, str]]:
             runs: list[tuple[list[int], Tag]] = []

@@ -63,12 +63,12 @@ def search(
     known = lengths.tolist()
     ended: list[list[Hypothesis]] = [[] for _ in known]
     wanted = StepOptions(beam, model.cfg.pad, options.alignment, constraints)
-    follow = following(decoder)
+    follow = continuations_of(decoder)
     shortest = int(longest.min())
     for step in range(int(longest.max()) + 1):
         best, weights = follow(tokens, state, scores, wanted)
         if step >= shortest:
-            best = at_end(best, longest == step)
+            best = end_full(best, longest == step)
         if weights is not None:
             mean = weights.mean(0)
             attention = mean if attention is None else torch.cat([attention, mean], 1)
@@ -152,7 +152,7 @@ def continuations(
     return ranked(logits[:, -1], scores, wanted, barred, numbers), attentions[-1]
 
 
-def following(decoder: Any) -> Any:
+def continuations_of(decoder: Any) -> Any:
     """Return the decoder's own method ``continuations``, or else the function above for it."""
     return getattr(decoder, "continuations", None) or partial(continuations, decoder)
 
@@ -190,7 +190,7 @@ def ranked(
     rows, places = which // width + first_rows, which % width
     ends = places.eq(end) & totals.isfinite()
     symbols = places if numbers is None else numbers.gather(1, places)
-    return Continuations(totals, rows, symbols, ends, first_going_on(ends, wanted.beam), if_ended)
+    return Continuations(totals, rows, symbols, ends, first_unfinished(ends, wanted.beam), if_ended)
 
 
 def constrained(
@@ -205,10 +205,10 @@ def constrained(
     found = found + scores.view(-1, 1)
     totals, rows, symbols = constraints.best(found, tokens, beam)
     ends, if_ended = symbols.eq(END), found[:, END].view(sentences, beams)
-    return Continuations(totals, rows, symbols, ends, first_going_on(ends, beam), if_ended)
+    return Continuations(totals, rows, symbols, ends, first_unfinished(ends, beam), if_ended)
 
 
-def first_going_on(ends: Tensor, beam: int) -> Tensor:
+def first_unfinished(ends: Tensor, beam: int) -> Tensor:
     """Return the first K continuations of B x 2K that do not end, then others: B x K numbers below 2K."""
     return ends.sort(dim=1, stable=True).indices[:, :beam]
 
@@ -224,7 +224,7 @@ def barred_places(places: Tensor, wanted: StepOptions, candidates: bool, first: 
     return torch.where(wrong, -torch.inf, 0.0)
 
 
-def at_end(best: Continuations, sentences: Tensor) -> Continuations:
+def end_full(best: Continuations, sentences: Tensor) -> Continuations:
     """Return the continuations, where those of some ``sentences`` (B, true or false) may only be ``</s>``."""
     totals, order = best.if_ended.sort(dim=1, descending=True)
     more = best.totals.size(1) - totals.size(1)

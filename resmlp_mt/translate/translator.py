@@ -245,7 +245,7 @@ class Translator:
         lengths, penalty = [len(part.tokens) + 1 for part in parts], options.length_penalty or 0.0
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         scores = [score for part in parts for score in part.token_scores[:-1]]
-        alignment = whole_alignment(text.parts, parts)
+        alignment = joined_alignment(text.parts, parts)
         subwords = self.tokenizer.settings.subwords
         source = [piece for part in text.parts for piece in part]
         target = [self.tokenizer.target[number] for part in parts for number in part.tokens]
@@ -287,7 +287,7 @@ class Translator:
         return rows
 
 
-def whole_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> np.ndarray | None:
+def joined_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> np.ndarray | None:
     """Return the alignment of a text, T x S+1, made of those of its parts; None if a part has none."""
     whole = np.zeros((sum(len(each.tokens) for each in found), sum(map(len, parts)) + 1), np.float32)
     row = column = 0

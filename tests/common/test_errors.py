@@ -9,9 +9,9 @@ import pytest
 
 COMMAND = """
 import sys
-from resmlp_mt.common.errors import UserError, told_in_one_line
+from resmlp_mt.common.errors import UserError, one_line_errors
 
-with told_in_one_line():
+with one_line_errors():
     {body}
 """
 TRACEBACK = r"Traceback(.*\n){2,}"

@@ -84,7 +84,7 @@ def test_items_are_not_taken_without_end(workers):
 SLOW = """
 import os, sys, time
 from resmlp_mt.common import workers
-from resmlp_mt.common.errors import told_in_one_line
+from resmlp_mt.common.errors import one_line_errors
 
 class Slow:
     def __call__(self, item):
@@ -92,7 +92,7 @@ class Slow:
         return os.getpid()
 
 workers.cores = lambda: 4
-with told_in_one_line(), workers.working(4) as pool:
+with one_line_errors(), workers.working(4) as pool:
     for pid in workers.ordered_map(Slow, range(1000), pool):
         print(pid, flush=True)
 """

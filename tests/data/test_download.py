@@ -55,21 +55,21 @@ def _part(folder: Path) -> Path:
 )
 def test_survived(server: Server, tmp_path: Path, faults: list[Fault], statuses: list[int]) -> None:
     file = _file(server, *faults)
-    assert file.fetched_into(tmp_path / "new").read_bytes() == BYTES
+    assert file.download_into(tmp_path / "new").read_bytes() == BYTES
     assert [status for _, _, status in server.requests] == statuses
-    file.fetched_into(tmp_path / "new")
+    file.download_into(tmp_path / "new")
     assert len(server.requests) == len(statuses)
     assert not _part(tmp_path / "new").exists()
 
 
 def test_what_stalls_goes_on_where_it_stands(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "CURL", [{"60": "2", "50": "1"}.get(word, word) for word in download.CURL])
-    assert _file(server, Fault(seconds=9)).fetched_into(tmp_path).read_bytes() == BYTES
+    assert _file(server, Fault(seconds=9)).download_into(tmp_path).read_bytes() == BYTES
     assert [requested for _, requested, _ in server.requests] == [None, "bytes=1000-"]
 
 
 def test_what_breaks_off_again_and_again_comes_all_the_same(server: Server, tmp_path: Path) -> None:
-    assert _file(server, forever=Fault(drop_after=100_000)).fetched_into(tmp_path).read_bytes() == BYTES
+    assert _file(server, forever=Fault(drop_after=100_000)).download_into(tmp_path).read_bytes() == BYTES
     assert len(server.requests) == 11
 
 
@@ -84,10 +84,10 @@ def test_what_breaks_off_again_and_again_comes_all_the_same(server: Server, tmp_
 )
 def test_reported(server, tmp_path, fault, known, message):
     with pytest.raises(UserError, match=message) as error:
-        _file(server, forever=fault, **known).fetched_into(tmp_path)
+        _file(server, forever=fault, **known).download_into(tmp_path)
     assert "\n" not in str(error.value)
     assert not (tmp_path / "a.gz").exists() and not _part(tmp_path).exists()
-    assert _file(server).fetched_into(tmp_path).read_bytes() == BYTES
+    assert _file(server).download_into(tmp_path).read_bytes() == BYTES
 
 
 def test_no_network_keeps_what_came(server: Server, tmp_path: Path) -> None:
@@ -96,9 +96,9 @@ def test_no_network_keeps_what_came(server: Server, tmp_path: Path) -> None:
     _part(tmp_path).parent.mkdir()
     _part(tmp_path).write_bytes(BYTES[:300_000])
     with pytest.raises(UserError, match=r"cannot be downloaded: .*: try later, or .* name its folder"):
-        file.fetched_into(tmp_path)
-    assert file.present_in(tmp_path) == 300_000
-    assert _file(server).fetched_into(tmp_path).read_bytes() == BYTES
+        file.download_into(tmp_path)
+    assert file.bytes_in(tmp_path) == 300_000
+    assert _file(server).download_into(tmp_path).read_bytes() == BYTES
     assert server.requests == [("a.gz", "bytes=300000-", 206)]
 
 
@@ -106,13 +106,13 @@ def test_no_network_keeps_what_came(server: Server, tmp_path: Path) -> None:
 def test_what_came_before_may_be_wrong(server: Server, tmp_path: Path, wrong: bytes) -> None:
     _part(tmp_path).parent.mkdir()
     _part(tmp_path).write_bytes(wrong)
-    assert _file(server, mirrors=(server.add("b.gz", BYTES),)).fetched_into(tmp_path).read_bytes() == BYTES
+    assert _file(server, mirrors=(server.add("b.gz", BYTES),)).download_into(tmp_path).read_bytes() == BYTES
 
 
 def test_another_address_gives_the_rest(server: Server, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     second = server.add("copy/a.gz", BYTES)
     file = _file(server, DROP, Fault(status=503), Fault(status=503), mirrors=(second,))
-    assert file.fetched_into(tmp_path).read_bytes() == BYTES
+    assert file.download_into(tmp_path).read_bytes() == BYTES
     assert {name for name, _, _ in server.requests} == {"copy/a.gz", "a.gz"}
     (told,) = capfd.readouterr().err.splitlines()
     assert told.startswith(f"{file.url}: cannot be downloaded: ") and told.endswith(f": trying {second}")
@@ -120,18 +120,18 @@ def test_another_address_gives_the_rest(server: Server, tmp_path: Path, capfd: p
 
 def test_killed_and_run_again(server: Server, tmp_path: Path) -> None:
     file = _file(server, Fault(seconds=0.003))
-    first = multiprocessing.get_context("fork").Process(target=file.fetched_into, args=(tmp_path,))
+    first = multiprocessing.get_context("fork").Process(target=file.download_into, args=(tmp_path,))
     first.start()
-    while file.present_in(tmp_path) < 300_000:
+    while file.bytes_in(tmp_path) < 300_000:
         assert first.is_alive()
         time.sleep(0.01)
     with pytest.raises(UserError, match=r"a\.gz: another run is downloading it"):
-        file.fetched_into(tmp_path)
+        file.download_into(tmp_path)
     first.kill()
     first.join()
-    there = file.present_in(tmp_path)
+    there = file.bytes_in(tmp_path)
     assert not (tmp_path / "a.gz").exists()
-    assert file.fetched_into(tmp_path).read_bytes() == BYTES
+    assert file.download_into(tmp_path).read_bytes() == BYTES
     (_, first_range, _), (_, second_range, status) = server.requests
     assert (first_range, status) == (None, 206)
     assert there <= int(second_range.removeprefix("bytes=").removesuffix("-")) < there + 200_000  # so curl ended, too
@@ -141,19 +141,19 @@ def test_full_disk(server: Server, tmp_path: Path) -> None:
     _part(tmp_path).parent.mkdir()
     _part(tmp_path).symlink_to("/dev/full")
     with pytest.raises(UserError, match=r"/a\.gz: cannot be written: make room"):
-        _file(server, size=len(BYTES)).fetched_into(tmp_path)
+        _file(server, size=len(BYTES)).download_into(tmp_path)
     assert not (tmp_path / "a.gz").exists()
 
 
 def test_a_user_s_file_is_taken_or_left(server: Server, tmp_path: Path) -> None:
     file = _file(server)
     with pytest.raises(UserError, match=rf"a\.gz: no such file: get it from {file.url}"):
-        file.taken_from(tmp_path)
+        file.checked_in(tmp_path)
     (tmp_path / "a.gz").write_bytes(BYTES[:-1])
     with pytest.raises(UserError, match=r"a\.gz: sha256 is .*127\.0\.0\.1"):
-        file.taken_from(tmp_path)
+        file.checked_in(tmp_path)
     with pytest.raises(UserError, match=r"a\.gz: sha256 is .*: move it away"):
-        file.fetched_into(tmp_path)
+        file.download_into(tmp_path)
     assert (tmp_path / "a.gz").read_bytes() == BYTES[:-1] and server.requests == []
     (tmp_path / "a.gz").write_bytes(BYTES)
-    assert file.taken_from(tmp_path) == tmp_path / "a.gz"
+    assert file.checked_in(tmp_path) == tmp_path / "a.gz"

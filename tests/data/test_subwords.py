@@ -12,7 +12,7 @@ import pytest
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
-from resmlp_mt.data.subwords import Subwords, evenly, learn_bpe, learn_pieces, write_counts
+from resmlp_mt.data.subwords import Subwords, every_nth, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.words import CharacterCleaner
 
 SETTLE = CharacterCleaner("en", punctuation=False)
@@ -216,6 +216,6 @@ def test_options_that_do_not_go_together(monkeypatch):
 
 @pytest.mark.parametrize(("total", "kept"), [(10, 10), (11, 6), (95, 10), (0, 0)])
 def test_sample_is_spread_evenly(total, kept):
-    sample = [int(source) for source, _ in evenly([(b"%d" % number, b"") for number in range(total)], total, 10)]
+    sample = [int(source) for source, _ in every_nth([(b"%d" % number, b"") for number in range(total)], total, 10)]
     assert len(sample) == kept
     assert len({b - a for a, b in pairwise(sample)}) <= 1

@@ -14,7 +14,7 @@ COMMANDS = [path for path in sorted(EXAMPLES.glob("*/*.py")) if "ArgumentParser"
 @pytest.mark.parametrize("path", COMMANDS, ids=lambda path: path.stem)
 def test_a_wrong_option_is_told_with_the_usage(path, monkeypatch, capsys):
     source = path.read_text()
-    assert "resmlp_mt.common" not in source or source.endswith("    with told_in_one_line():\n        main()\n")
+    assert "resmlp_mt.common" not in source or source.endswith("    with one_line_errors():\n        main()\n")
     monkeypatch.setattr("sys.argv", [path.name, "--no-such-option"])
     try:
         script = loaded(path.relative_to(EXAMPLES))

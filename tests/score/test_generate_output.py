@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from score.generated import CLOSING, HEADER, TRANSLATED, sentence_lines, write
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.score.generate_output import check_translated, in_order, read_generate_output
+from resmlp_mt.score.generate_output import check_translated, ordered_texts, read_generate_output
 
 # fairseq joins tokens by single spaces and ends a line at \n: no white space but the space, no surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Zl", "Zp", "Zs"], exclude_characters="\t\n\v\f\r"), max_size=12)
@@ -22,7 +22,7 @@ def test_any_order_of_lines_and_shards_gives_the_order_of_the_test_set(tmp_path,
         lines = [line for number in numbers for line in sentence_lines(number, [texts[number]])]
         random.Random(seed).shuffle(lines)
         paths.append(write(tmp_path / f"shard{shard}.out", [HEADER, *lines, TRANSLATED, CLOSING]))
-    assert in_order(read_generate_output(paths), len(texts)) == texts
+    assert ordered_texts(read_generate_output(paths), len(texts)) == texts
 
 
 def read(tmp_path, *lines, **options):
@@ -30,12 +30,12 @@ def read(tmp_path, *lines, **options):
 
 
 def test_a_run_without_target_ends_with_its_log(tmp_path):
-    assert in_order(read(tmp_path, "S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED), 1) == ["b"]
+    assert ordered_texts(read(tmp_path, "S-0\ta", "H-0\t-1.0\tb", "D-0\t-1.0\tb", "P-0\t-1.0", TRANSLATED), 1) == ["b"]
 
 
 def test_the_first_of_an_nbest_list_is_taken(tmp_path):
     lines = [*sentence_lines(1, ["a", "b"]), *sentence_lines(0, ["c", "d"])]
-    assert in_order(read(tmp_path, *lines, CLOSING, nbest=2), 2) == ["c", "a"]
+    assert ordered_texts(read(tmp_path, *lines, CLOSING, nbest=2), 2) == ["c", "a"]
     with pytest.raises(UserError, match=r"gen.out:6: sentence 1 again, first seen at .*gen.out:3: .*--nbest"):
         read(tmp_path, *lines, CLOSING)
     with pytest.raises(UserError, match=r"gen.out:19: sentence 1 again"):  # its n-best list had ended
@@ -73,6 +73,6 @@ def test_what_is_not_a_whole_run_is_refused(tmp_path, lines, message):
 def test_missing_and_surplus_sentences_are_named(tmp_path):
     hypotheses = read(tmp_path, *sentence_lines(0, ["a"]), *sentence_lines(3, ["b"]), CLOSING)
     with pytest.raises(UserError, match=r"no hypothesis for sentence 1 \(line 2 of .* 2 of 4 are missing"):
-        in_order(hypotheses, 4)
+        ordered_texts(hypotheses, 4)
     with pytest.raises(UserError, match=r"gen.out:8: sentence 3 .* only 3 lines"):
-        in_order(hypotheses, 3)
+        ordered_texts(hypotheses, 3)

@@ -16,7 +16,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END, UNKNOWN
 from resmlp_mt.translate import translator as translate_module
-from resmlp_mt.translate.alignment import WORD, attended
+from resmlp_mt.translate.alignment import WORD, character_alignment
 from resmlp_mt.translate.documents import document_of
 
 ADDRESS = "https://www.example.org/far/longer"
@@ -161,5 +161,5 @@ def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(fold
 
 
 def test_words_without_an_alignment_are_in_order():
-    found = attended("a b c d", dataclasses.replace(translation("e f g h"), alignment=None))
+    found = character_alignment("a b c d", dataclasses.replace(translation("e f g h"), alignment=None))
     assert np.diff(found).argmax(1).tolist() == [0, 2, 4, 6]

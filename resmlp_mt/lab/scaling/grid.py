@@ -21,7 +21,7 @@ from torch import nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile
-from resmlp_mt.data.binarized import RECORD, drawn, lengths, read_dictionary, sample
+from resmlp_mt.data.binarized import RECORD, lengths, read_dictionary, sample, sample_numbers
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
@@ -190,7 +190,7 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     """Return the plans of all cells, the cheapest first; ``data`` is the whole data-bin."""
     dictionaries = [read_dictionary(data / f"dict.{lang}.txt") for lang in recipe.langs]
     source, target = lengths(data, "train", recipe.langs)
-    order = drawn(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
+    order = sample_numbers(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
     samples = {pairs: (source[order[:pairs]], target[order[:pairs]]) for pairs in recipe.pairs}
     validation = lengths(data, "valid", recipe.langs)
     longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]

@@ -173,11 +173,11 @@ def save(study: Study, out: Path) -> None:
     as_json, picture, markdown = (out / name for name in FILES)
     write_json(as_json, study.as_json())
     if drawing.wants_pictures():
-        write_whole(picture, drawn(study))
+        write_whole(picture, study_picture(study))
     write_whole(markdown, study.as_markdown(picture.is_file()))
 
 
-def drawn(study: Study) -> bytes:
+def study_picture(study: Study) -> bytes:
     """Draw loss over data, loss over size, and differences to the first family, as PNG, 1,400 pixels wide."""
     figure = drawing.new_figure(14, 5)
     axes = figure.subplots(1, 3)

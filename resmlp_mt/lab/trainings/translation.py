@@ -11,7 +11,7 @@ from resmlp_mt.common.files import PathLike
 from resmlp_mt.data import raw_text
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.score.detokenize import Moses
-from resmlp_mt.score.generate_output import in_order, read_generate_output
+from resmlp_mt.score.generate_output import ordered_texts, read_generate_output
 from resmlp_mt.score.scoring import words_of
 
 
@@ -56,7 +56,7 @@ class Translation:
 
     def running_text(self, references: list[str]) -> list[str]:
         """Return the translations as running text, in the subset's order; ``references`` are those of the subset."""
-        lines, data = in_order(read_generate_output([self.path]), len(references)), self.training.data
+        lines, data = ordered_texts(read_generate_output([self.path]), len(references)), self.training.data
         if (data / raw_text.NAME).exists():
             return [*map(raw_text.RawText.of(data).running_text(self.langs[1]), lines)]
         words = words_of(self.langs[1], lines, "subword_nmt", True, references, str(self.path))

@@ -9,7 +9,7 @@ from scipy.stats import linregress, t
 
 from resmlp_mt.lab.scaling import laws
 from resmlp_mt.lab.scaling.laws import fit_family, fit_law, loss_by, points_of
-from resmlp_mt.lab.scaling.page import Study, drawn
+from resmlp_mt.lab.scaling.page import Study, study_picture
 from resmlp_mt.lab.scaling.trend import paired, trend
 
 SIZES, AMOUNTS = np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5)
@@ -101,4 +101,4 @@ def test_a_run_that_diverged_is_left_out_and_counted():
     tables = study.tables()
     assert tables["Loss minus that of transformer"][1] == ["none, n100000", "100,000", "+0.100", "+0.100"]
     assert len(tables["Lowest loss"]) == 1 + 10 and tables["Trends of the difference"][1][0] == "none minus transformer"
-    assert drawn(study).startswith(b"\x89PNG")
+    assert study_picture(study).startswith(b"\x89PNG")
