@@ -47,20 +47,20 @@ class ModelOptions:
     max_target_positions: int = option(256, "size of the decoder's A: the longest target with </s>", **POSITIONS)
     token_positional_embeddings: bool = option(
         False,
-        "add positional embeddings to the tokens': sinusoidal, or learned with --encoder-learned-pos and "
+        "add positional embeddings to token embeddings: sinusoidal, or learned with --encoder-learned-pos and "
         "--decoder-learned-pos",
     )
     inference_precision: str = option(
         "fp32",
-        "precision of generation, not of training: fp32, bf16, or int8 (weights of linear layers; CPU); best given to "
-        "generation by --model-overrides",
+        "precision of generation, not of training: fp32, bf16, or int8 (weights of linear layers; CPU). Give it to "
+        "fairseq-generate in --model-overrides",
         choices=PRECISIONS,
     )
     cpu_matmul: str = option(
         "auto",
-        "which library multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's own choice), "
-        "onednn (faster on some processors; in bfloat16 where they have AMX), or auto: onednn on AMD's, where it is "
-        "exact",
+        "library that multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's default), onednn "
+        "(faster on some processors; with AMX it computes in bfloat16), or auto (onednn on AMD processors where it is "
+        "exact)",
         choices=MATMULS,
     )
 

@@ -41,61 +41,59 @@ class LayerConfig:
     activation_dropout: float = 0.0
     layerscale_init: float = option(
         0.2,
-        "start of the scale that ends each residual branch (the paper's translation models: 0.2)",
+        "initial scale at the end of each residual branch (the paper's translation models: 0.2)",
         fits=lambda value: True,
         expected="a finite number",
     )
     norm: str = option(
-        "affine", "what stands before each branch and at the end of each stack (the paper: affine)", choices=NORMS
+        "affine", "norm before each branch and at the end of each stack (the paper: affine)", choices=NORMS
     )
     activation: str = option(
         "gelu", "activation between the linear layers of a channel MLP", name="activation_fn", choices=ACTIVATIONS
     )
     token_mixing: str = option(
         "linear",
-        "what stands where a Transformer has self-attention, over positions: a linear layer (the paper), gated (the "
-        "same between two projections, times a gate of each position), ema (gated, its A made of moving averages with "
-        "learned decays), dynamic (DynamicConv: a softmax of weights that each position predicts for those around it), "
-        "ssru (a recurrence that forgets by each position's input; in the encoder from both ends), "
-        "synthesizer (a softmax of a learned matrix and of rows that each position predicts), "
+        "what replaces self-attention: linear (a linear layer over positions: the paper), gated (the same between two "
+        "projections, times a gate that each position computes), ema (gated, with an A of moving averages with learned "
+        "decays), dynamic (DynamicConv: each position predicts softmax weights for the positions around it), "
+        "ssru (a recurrence whose forget gate depends on the input; in the encoder in both directions), "
+        "synthesizer (a softmax of a learned matrix plus rows that each position predicts), "
         "attention (a Transformer's self-attention), none (a bag of words), mlp (MLP-Mixer's: two linear layers), or a "
         "convolution, conv (of all channels), depthwise or separable (depthwise, then a linear layer over channels)",
         choices=TOKEN_MIXINGS,
     )
     mixing_of_encoder_layers: str = option(
         "",
-        "names as --token-mixing has them, with commas between, one for each layer of the encoder, or one for all of "
-        "them, instead of --token-mixing: gated,gated,attention",
+        "values of --token-mixing separated by commas, one for each layer of the encoder, such as "
+        "gated,gated,attention; or one for all layers. They replace --token-mixing",
         names=TOKEN_MIXINGS,
     )
     mixing_of_decoder_layers: str = option("", "the same for the decoder", names=TOKEN_MIXINGS)
-    mixing_heads: int = option(
-        1, "groups of channels, each with an A of its own (the paper: 1)", mixings=OF_HEADS, **FROM_1
-    )
-    mixing_relative: bool = option(False, "add to A a learned term that depends on the distance alone", mixings=OF_A)
+    mixing_heads: int = option(1, "groups of channels, each with its own A (the paper: 1)", mixings=OF_HEADS, **FROM_1)
+    mixing_relative: bool = option(False, "add to A a learned term for each distance between positions", mixings=OF_A)
     mixing_dropout: float = option(
         0.0,
-        "probability that an entry of A, a band's weight, or one of the attention mixing is left out in training",
+        "dropout of the weights of A, of a band and of the attention mixing",
         mixings=OF_HEADS,
         **PROBABILITY,
     )
     mixing_band: int = option(
         0,
-        "beside A each position reads so many positions before it, in the encoder also behind it, by weights that it "
-        "predicts from its own content; 0: none",
+        "besides A, each position reads this many positions before it (in the encoder also after it) with weights that "
+        "it predicts from its own content; 0: none",
         mixings=("gated", "ema"),
         **FROM_0,
     )
     mixing_expansion: int = option(
         4,
-        "hidden units for each position of the mlp mixing, or moving averages for each head of ema",
+        "mlp mixing: hidden units for each position; ema: moving averages for each head",
         mixings=("ema", "mlp"),
         **FROM_1,
     )
     mixing_kernel: int = option(
         3,
-        "positions that an output of a convolution reads; in the decoder none is later; of dynamic in the first layer, "
-        "in each next one twice as many and one, up to 31",
+        "width of a convolution in positions (in the decoder no later ones); for dynamic the width of the first layer: "
+        "each following layer has twice the width plus one, at most 31",
         mixings=("dynamic", "conv", "depthwise", "separable"),
         fits=lambda value: value >= 1 and value % 2 == 1,
         expected="an odd number from 1",

@@ -31,14 +31,14 @@ class LibreTranslateRequest(BaseModel):
     model_config = ConfigDict(allow_inf_nan=False)
     q: str | list[str] = Field(description="A text, or in JSON a list of texts.")
     source: str = Field(
-        description=f"The model's source language, or {AUTO}: then a text of the target language comes back."
+        description=f"The model's source language, or {AUTO}: a text in the target language is returned unchanged."
     )
     target: str = Field(description="The model's target language.")
     format: Literal["text", "html"] | None = Field(
-        None, description="Without it: html where there is an end tag, as </b>."
+        None, description="Default: html if the text has an end tag such as </b>, else text."
     )
-    alternatives: int = Field(0, ge=0, description="How many other translations to give.")
-    prefix: str | None = Field(None, description="Of every sentence. LibreTranslate has none of these three.")
+    alternatives: int = Field(0, ge=0, description="Number of further translations.")
+    prefix: str | None = Field(None, description="Sentences begin with it. LibreTranslate has none of these three.")
     glossary: dict[str, str | list[str]] = {}
     avoid: list[str] = []
     api_key: str | None = Field(None, description="The server's token.")
@@ -50,9 +50,9 @@ class Detected(BaseModel):
 
 
 class Translated(BaseModel):
-    translatedText: str | list[str] = Field(description="A list where q is one.")
-    alternatives: list[str] | list[list[str]] | None = Field(None, description="Where asked for.")
-    detectedLanguage: Detected | list[Detected] | None = Field(None, description=f"Where source is {AUTO}.")
+    translatedText: str | list[str] = Field(description="A list if q is a list.")
+    alternatives: list[str] | list[list[str]] | None = Field(None, description="If asked for.")
+    detectedLanguage: Detected | list[Detected] | None = Field(None, description=f"If source is {AUTO}.")
 
 
 def is_form(content_type: str) -> bool:

@@ -31,7 +31,7 @@ class Request(BaseModel):
     texts: list[str]
     options: dict[str, Any] = {}
     format: Literal[tuple(FORMATS)] | None = Field(  # type: ignore[valid-type]
-        None, description="Each text is a document of this kind, of any number of sentences, which keeps its layout."
+        None, description="Each text is a document in this format, with any number of sentences; it keeps its layout."
     )
 
     def job(self, language: str) -> Job:
@@ -88,13 +88,13 @@ class Hypothesis(BaseModel):
     score: float = Field(description="Natural logarithm; translations are ranked by it.")
     tokens: list[str] = Field(description="T subwords.")
     alignment: list[list[Weight]] | None = Field(
-        description="T x S+1: for each token, the weights of the source's tokens and, last, of its end."
+        description="T x S+1: for each token the weights of the source's S tokens, then of </s>."
     )
     token_scores: list[Weight] = Field(description="The natural log-probability of each token.")
     words: list[tuple[str, Weight]] = Field(description="The text, split at white space; each word's log-probability.")
     word_links: list[tuple[int, int]] | None = Field(
-        description="With alignment: of words of the translation, the source's word that each attends to most; both "
-        "texts split at white space; [source, target], counted from 0."
+        description="With alignment: pairs of word numbers [source, target], counted from 0: the source word that each "
+        "word of the translation attends to most. Words are split at white space."
     )
 
 
@@ -114,7 +114,7 @@ class Sentence(Result):
 
 
 class TranslatedDocument(BaseModel):
-    text: str = Field(description="The best translations of its sentences.")
+    text: str = Field(description="The document with the best translation of each sentence.")
     sentences: list[Sentence]
 
 
@@ -130,8 +130,8 @@ def _result(translations: list[Translation]) -> Result:
 class Mixing(BaseModel):
     position: int
     layers: list[list[list[Weight]] | None] = Field(
-        description="Of each decoder layer, for each head the row of A: the weights by which this position reads "
-        "positions 0 to itself. null: a layer without such a matrix."
+        description="For each decoder layer and head: a row of A, the weights with which this position reads positions "
+        "0 to itself. null: a layer without such a matrix."
     )
 
 
@@ -139,8 +139,8 @@ class Health(BaseModel):
     status: Literal["ok"] = "ok"
     source_language: str
     target_language: str
-    longest_source: int = Field(description="Tokens that the model takes at once.")
-    waiting: int = Field(description="Requests.")
+    longest_source: int = Field(description="Most tokens of a sentence.")
+    waiting: int = Field(description="Number of waiting requests.")
 
 
 class Refusal(BaseModel):
@@ -150,7 +150,7 @@ class Refusal(BaseModel):
 class Language(BaseModel):
     code: str
     name: str
-    targets: list[str] = Field(description="What it is translated into.")
+    targets: list[str] = Field(description="Languages that it can be translated into.")
 
 
 def document(limits: Limits, needs_token: bool) -> dict[str, Any]:
