@@ -244,10 +244,11 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
             kind = "kept"
         while kind == "break" and done < len(events) and events[done].kind == "break":
             done += 1
-        tags = sum(event.raw.lower().startswith("<br") for event in events[number:done])
-        following = "".join(event.text for event in events[done : done + 3]).lstrip()
-        if kind == "break" and tags > (0 if MARK.match(following) else 1):
-            kind = "block"  # the end of a paragraph, or of a list's line
+        if kind == "break":
+            tags = sum(event.raw.lower().startswith("<br") for event in events[number:done])
+            following = "".join(event.text for event in events[done : done + 3]).lstrip()
+            if tags > (0 if MARK.match(following) else 1):
+                kind = "block"  # the end of a paragraph, or of a list's line
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 
