@@ -20,7 +20,7 @@ CHANGES: dict[str, Any] = {
     # without it: tracebacks; translations from the wrong language, of unknown symbols, or of nothing
     "fairseq.tasks.TASK_REGISTRY[translation]": Task,
     # ends trainings of our models before a checkpoint has NaN, and when they are done; one-line errors for checkpoints
-    # that are missing or do not fit; several processes can resume; --amp on a CPU multiplies in bfloat16;
+    # that are missing or do not fit; several processes can resume; --amp on a CPU multiplies in bfloat16 if it can;
     # without it: checkpoints with NaN, trainings that silently restart or do an update too many, tracebacks, fp32
     "fairseq.trainer.Trainer": Trainer,
     "fairseq_cli.train.Trainer": Trainer,

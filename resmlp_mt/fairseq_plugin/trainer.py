@@ -16,7 +16,7 @@ from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
-from resmlp_mt.translate.precision import warn_without_bfloat16
+from resmlp_mt.translate.precision import has_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -28,9 +28,11 @@ class Trainer(trainer.Trainer):
         on_cpu = cfg.common.cpu or not torch.cuda.is_available()
         if cfg.common.amp and on_cpu and isinstance(task, Task):
             # fairseq's --amp would also scale the loss: bfloat16 does not need that, as its range is that of fp32
-            cfg.common.amp, task.mixed_on_cpu = False, True
-            logger.info("--amp on a CPU: products of matrices in bfloat16, all else in fp32")
-            warn_without_bfloat16()
+            cfg.common.amp, task.mixed_on_cpu = False, has_bfloat16()
+            if task.mixed_on_cpu:
+                logger.info("--amp on a CPU: products of matrices in bfloat16, all else in fp32")
+            else:
+                logger.warning("--amp: this processor has no bfloat16 arithmetic: training in fp32")
         super().__init__(cfg, task, *args, **kwargs)
 
     @property

@@ -56,6 +56,7 @@ def describe(
         **{package: version_of(package) for package in packages},
         **gpu,
         "processor": processor(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # with AVX2 alone --amp trains in fp32
         "cores": str(len(os.sched_getaffinity(0))),
         "threads": str(threads or torch.get_num_threads()),
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),

@@ -29,8 +29,8 @@ def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = 
     parameter = next(model.parameters())
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
         raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
-    if precision == "bf16":
-        warn_without_bfloat16(", int8 may be faster")
+    if precision == "bf16" and not has_bfloat16():
+        logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32, int8 may be faster")
     layer = BFloat16Linear if precision == "bf16" else Int8Linear
     replace_(model, lambda name, child: isinstance(child, nn.Linear) and name not in leave, layer)
 
@@ -43,10 +43,9 @@ def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: C
                 setattr(parent, name, make(child))
 
 
-def warn_without_bfloat16(instead: str = "") -> None:
-    """Warn that bfloat16 is slower if the processor has no arithmetic for it; ``instead`` ends the message."""
-    if not torch.ops.mkldnn._is_mkldnn_bf16_supported():
-        logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32%s", instead)
+def has_bfloat16() -> bool:
+    """Whether the processor has bfloat16 arithmetic; without it such products are many times slower than in fp32."""
+    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class InferenceLinear(nn.Module):
@@ -148,7 +147,7 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
     types = set()
     if torch.backends.mkldnn.is_available():
         types.add(torch.float32)
-        if torch.ops.mkldnn._is_mkldnn_bf16_supported():
+        if has_bfloat16():
             types.add(torch.bfloat16)
 
     def packable(name: str, child: nn.Module) -> bool:

@@ -46,7 +46,8 @@ def test_batches_do_not_change_order_or_translations():
 
 
 @pytest.mark.parametrize(("name", "dtype"), [("transformer", torch.float32), ("transformer:amp", torch.bfloat16)])
-def test_amp_multiplies_in_bfloat16(name, dtype):
+def test_amp_multiplies_in_bfloat16(name, dtype, monkeypatch):
+    monkeypatch.setattr("resmlp_mt.fairseq_plugin.trainer.has_bfloat16", lambda: True)
     training, found = Training(System(name), Comparison((System(name),), baseline=name, size=SIZE)), []
     fc1 = training.trainer.get_model().encoder.layers[0].fc1
     fc1.register_forward_hook(lambda *given: found.append(given[2].dtype))
