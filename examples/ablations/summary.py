@@ -24,6 +24,10 @@ BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: file of
         ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels"),
     ),
     "24 epochs": ("budget-2", "../log/errors-2026-11-28", ("gated", "transformer", "dynamicconv")),
+    "48 epochs": (
+        *("budget-3", "../log/errors-2026-11-29"),
+        ("gated-more-dropout", "transformer-more-dropout", "dynamicconv-more-dropout"),
+    ),
 }
 LARGEST = {"size": "w256", "pairs": 160_000}  # the cell of the study on Tatoeba
 METRICS = "sacrebleu", "chrf2"
@@ -51,7 +55,9 @@ def scores(figures: list[Any], metric: str) -> Values:
 
 
 def spread(values: Values, digits: int = 1) -> str:
-    return f"{statistics.fmean(values):.{digits}f} +- {statistics.stdev(values):.{digits}f}"
+    """Format the mean and the standard deviation; of one training, its value."""
+    deviation = f" +- {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.fmean(values):.{digits}f}{deviation}"
 
 
 def minutes(figures: list[Any]) -> str:
@@ -59,7 +65,8 @@ def minutes(figures: list[Any]) -> str:
     times = [each["processor_seconds"] / 60 for each in figures]
     processors = sorted({re.sub(r"\(R\)|Intel|AMD|Processor", "", each["trained"]["processor"]) for each in figures})
     on = ", ".join(map(str.strip, processors))
-    return f"{statistics.fmean(times):.0f} min ({min(times):.0f} to {max(times):.0f}), {on}"
+    span = f" ({min(times):.0f} to {max(times):.0f})" if len(times) > 1 else ""
+    return f"{statistics.fmean(times):.0f} min{span}, {on}"
 
 
 def apart(one: Values, other: Values) -> str:
@@ -69,12 +76,17 @@ def apart(one: Values, other: Values) -> str:
 
 
 def of_budgets() -> dict[str, list[str]]:
-    """Return rows for each budget on Multi30k: the systems, then their differences; figures on val, then on test."""
+    """Return rows for each budget on Multi30k: the systems, then their differences; figures on val, then on test.
+
+    A system without a finished training has no rows.
+    """
     systems, pairs = {}, {}
     for budget, (name, _, rows) in BUDGETS.items():
         columns = {}
         for system, row in zip(SYSTEMS, rows, strict=True):
             val, test = trainings(name, row), trainings(f"{name}-test", row)
+            if not val:
+                continue
             columns[system] = [
                 [each["training"]["perplexity"] for each in val],
                 *(scores(figures, metric) for figures in (val, test) for metric in METRICS),
@@ -82,7 +94,7 @@ def of_budgets() -> dict[str, list[str]]:
             cells = [spread(each, 1 if number else 2) for number, each in enumerate(columns[system])]
             parameters = f"{val[0]['training']['parameters']:,}"
             systems[f"{system}, {budget}"] = [str(len(val)), *cells, parameters, minutes(val)]
-        for one, other in PAIRS:
+        for one, other in (pair for pair in PAIRS if columns.keys() >= set(pair)):
             pairs[f"{one} minus {other}, {budget}"] = ["", *map(apart, columns[one], columns[other]), "", ""]
     return {**systems, **pairs}
 
@@ -112,7 +124,7 @@ def of_errors() -> dict[str, list[str]]:
     table: dict[str, list[str]] = {}
     for budget, (_, file, rows) in BUDGETS.items():
         found = {name: cells for name, *cells in read(file)["table"]}
-        table |= {f"{system}, {budget}": found[row] for system, row in zip(SYSTEMS, rows, strict=True)}
+        table |= {f"{system}, {budget}": found[row] for system, row in zip(SYSTEMS, rows, strict=True) if row in found}
     return table
 
 
