@@ -112,7 +112,7 @@ def of_corpora() -> dict[str, list[str]]:
     found["Tatoeba test, 10 epochs, 30 million parameters"] = large
     table = {}
     for name, (gated, *others) in found.items():
-        cells = [spread(each) if each else "not translated" for each in (gated, *others)]
+        cells = [spread(each) if each else "not measured" for each in (gated, *others)]
         against = [apart(gated, each) if each else "" for each in others]
         seeds = [str(len(each)) for each in (gated, *others)]
         table[name] = [seeds[0] if len(set(seeds)) == 1 else ", ".join(seeds), *cells, *against]

@@ -29,6 +29,11 @@ def matmul(library: str) -> Iterator[None]:
         torch.set_float32_matmul_precision(before)
 
 
+def has_bfloat16() -> bool:
+    """Whether oneDNN multiplies in bfloat16, which needs AVX-512; without it PyTorch does so many times slower."""
+    return torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+
+
 @cache
 def exact() -> bool:
     """Return whether oneDNN's fp32 products on this machine are as close to float64's as fp32 allows."""
@@ -39,6 +44,13 @@ def exact() -> bool:
     with matmul("onednn"):
         error = (a @ b - expected).abs().max() / expected.abs().max()
     return error.item() < 1e-5  # fp32 rounds by about 1e-6 of the largest entry, bfloat16 by 2e-3
+
+
+def arithmetic() -> str:
+    """Return what multiplies fp32 matrices, and in which arithmetic, when oneDNN is asked for."""
+    if not has_bfloat16():
+        return "BLAS, in fp32: oneDNN needs AVX-512"
+    return f"oneDNN, in {'fp32' if exact() else 'bfloat16'}"
 
 
 @cache
@@ -61,8 +73,8 @@ def choose(library: str) -> None:
     if torch.cuda.is_available() or (library == "auto" and chosen):
         return  # a GPU would multiply in TF32
     if library == "auto":
-        library = "onednn" if exact() and mkl_is_slow() else "blas"
+        library = "onednn" if has_bfloat16() and exact() and mkl_is_slow() else "blas"
     torch.set_float32_matmul_precision(LIBRARIES[library])
     _set_here = library == "onednn"
     if _set_here:
-        logger.info("products of fp32 matrices: by oneDNN, in %s", "fp32" if exact() else "bfloat16")
+        logger.info("products of fp32 matrices: by %s", arithmetic())

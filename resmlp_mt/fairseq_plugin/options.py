@@ -59,8 +59,8 @@ class ModelOptions:
     cpu_matmul: str = option(
         "auto",
         "library that multiplies fp32 matrices on a CPU, in training and generation: blas (PyTorch's default), onednn "
-        "(faster on some processors; with AMX it computes in bfloat16), or auto (onednn on AMD processors where it is "
-        "exact)",
+        "(needs AVX-512; faster on some processors; with AMX it computes in bfloat16), or auto (onednn on AMD "
+        "processors where it is exact)",
         choices=MATMULS,
     )
 

@@ -12,11 +12,11 @@ from fairseq.file_io import PathManager
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written
+from resmlp_mt.common.matmul import has_bfloat16
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
-from resmlp_mt.translate.precision import has_bfloat16
 
 logger = logging.getLogger(__name__)
 
@@ -29,10 +29,8 @@ class Trainer(trainer.Trainer):
         if cfg.common.amp and on_cpu and isinstance(task, Task):
             # fairseq's --amp would also scale the loss: bfloat16 does not need that, as its range is that of fp32
             cfg.common.amp, task.mixed_on_cpu = False, has_bfloat16()
-            if task.mixed_on_cpu:
-                logger.info("--amp on a CPU: products of matrices in bfloat16, all else in fp32")
-            else:
-                logger.warning("--amp: this processor has no bfloat16 arithmetic: training in fp32")
+            how = "matrix products in bfloat16" if task.mixed_on_cpu else "fp32, as bfloat16 is slow on this processor"
+            logger.info(f"--amp on a CPU: {how}")
         super().__init__(cfg, task, *args, **kwargs)
 
     @property

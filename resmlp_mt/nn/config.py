@@ -72,10 +72,7 @@ class LayerConfig:
     mixing_heads: int = option(1, "groups of channels, each with its own A (the paper: 1)", mixings=OF_HEADS, **FROM_1)
     mixing_relative: bool = option(False, "add to A a learned term for each distance between positions", mixings=OF_A)
     mixing_dropout: float = option(
-        0.0,
-        "dropout of the weights of A, of a band and of the attention mixing",
-        mixings=OF_HEADS,
-        **PROBABILITY,
+        0.0, "dropout of the weights of A, of a band and of the attention mixing", mixings=OF_HEADS, **PROBABILITY
     )
     mixing_band: int = option(
         0,

@@ -94,14 +94,10 @@ def _lacks(character: str) -> Callable[[str], bool]:
     return lambda text: character not in text
 
 
-def _is_single_spaced(text: str) -> bool:
-    # isprintable() is false for all white space except the space itself.
-    return "  " not in text and text.isprintable()
-
-
 # For each rule, a function that finds texts which the rule cannot change.
 _LEFT_ALONE: dict[str, Callable[[str], bool]] = {
-    "DEDUPLICATE_SPACE": _is_single_spaced,
+    # isprintable() is false for all white space except the space itself
+    "DEDUPLICATE_SPACE": lambda text: "  " not in text and text.isprintable(),
     "ASCII_JUNK": str.isprintable,
     "AGGRESSIVE_HYPHEN_SPLIT": _lacks("-"),
     "COMMA_SEPARATE_1": _lacks(","),

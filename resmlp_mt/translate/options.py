@@ -89,7 +89,7 @@ class EngineOptions(Checked):
 
     threads: int | None = option(None, "CPU threads (default: PyTorch's own choice)", least=1, most=1024)
     device: str = option("cpu", "PyTorch device, such as cuda")
-    precision: str = option("fp32", "bf16 and int8 are for a CPU: faster, nearly as good", choices=PRECISIONS)
+    precision: str = option("fp32", "bf16 and int8, for a CPU: faster with AVX-512, nearly as good", choices=PRECISIONS)
     engine: str = option(
         "pytorch",
         "compiled: code that PyTorch compiles for this processor, in some minutes the first time, and keeps in "

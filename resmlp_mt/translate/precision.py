@@ -1,7 +1,6 @@
 """Inference on a CPU in lower precision, for the linear layers over channels, which are most of the arithmetic."""
 
 import ctypes
-import logging
 import os
 import platform
 from collections.abc import Callable, Collection, Iterator
@@ -12,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-logger = logging.getLogger(__name__)
+from resmlp_mt.common.matmul import has_bfloat16
+
 ROWS = 32
 """More rows are padded to a multiple of this: oneDNN keeps a kernel of half a megabyte for each number of rows."""
 OFFSET = 128
@@ -29,8 +29,6 @@ def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = 
     parameter = next(model.parameters())
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
         raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
-    if precision == "bf16" and not has_bfloat16():
-        logger.warning("this processor has no bfloat16 arithmetic: it will be slower than fp32, int8 may be faster")
     layer = BFloat16Linear if precision == "bf16" else Int8Linear
     replace_(model, lambda name, child: isinstance(child, nn.Linear) and name not in leave, layer)
 
@@ -41,11 +39,6 @@ def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: C
         for name, child in parent.named_children():
             if chosen(name, child):
                 setattr(parent, name, make(child))
-
-
-def has_bfloat16() -> bool:
-    """Whether the processor has bfloat16 arithmetic; without it such products are many times slower than in fp32."""
-    return bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
 
 
 class InferenceLinear(nn.Module):
@@ -70,31 +63,36 @@ class InferenceLinear(nn.Module):
 
 
 class BFloat16Linear(InferenceLinear):
-    """A linear layer computed in bfloat16; its input and output are fp32.
+    """A linear layer of rounded numbers, computed in bfloat16 or, if that is slow, in fp32; input and output are fp32.
 
     (In bfloat16 the small products of attention and mixing would be slower, and the sum of the branches less exact.)
     """
 
     def __init__(self, linear: nn.Linear):
-        super().__init__(weight=linear.weight.bfloat16(), bias=None if linear.bias is None else linear.bias.bfloat16())
+        dtype = torch.bfloat16 if has_bfloat16() else torch.float32
+        bias = None if linear.bias is None else linear.bias.bfloat16().to(dtype)
+        super().__init__(weight=linear.weight.bfloat16().to(dtype), bias=bias)
 
     def product(self, rows: Tensor) -> Tensor:
-        return F.linear(rows.to(torch.bfloat16), self.weight, self.bias).to(rows.dtype)
+        return F.linear(rows.bfloat16().to(self.weight.dtype), self.weight, self.bias).to(rows.dtype)
 
 
 class Int8Linear(InferenceLinear):
     """A linear layer computed in int8: a fixed scale for each output channel, and one for each row, found at run time.
 
-    PyTorch's own dynamic quantization has one scale for the whole batch, so that a sentence would depend on the others.
+    Without 8-bit instructions the rounded numbers are multiplied in fp32. PyTorch's own dynamic quantization has one
+    scale for the whole batch, so that a sentence would depend on the others.
     """
 
     def __init__(self, linear: nn.Linear):
         weight, scale = _rounded(linear.weight.detach())
-        super().__init__(weight=weight.t().contiguous(), scale=scale.squeeze(1), bias=linear.bias)
+        weight = (weight if has_int8() else weight.float()).t().contiguous()
+        super().__init__(weight=weight, scale=scale.squeeze(1), bias=linear.bias)
 
     def product(self, rows: Tensor) -> Tensor:
         whole, row_scale = _rounded(rows)
-        y = torch._int_mm(whole, self.weight).to(rows.dtype).mul_(self.scale)
+        sums = torch._int_mm(whole, self.weight) if self.weight.dtype == whole.dtype else whole.float() @ self.weight
+        y = sums.to(rows.dtype).mul_(self.scale)
         return y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
 
 
@@ -144,32 +142,29 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
     """Lay out the weights of linear layers for oneDNN, in place, except layers named in ``leave`` and types that oneDNN
     does not multiply on this CPU. From then on the model is for inference only and must not be copied.
     """
-    types = set()
-    if torch.backends.mkldnn.is_available():
-        types.add(torch.float32)
-        if has_bfloat16():
-            types.add(torch.bfloat16)
+    kinds = (nn.Linear, BFloat16Linear) if has_bfloat16() else nn.Linear
 
     def packable(name: str, child: nn.Module) -> bool:
-        return isinstance(child, nn.Linear | BFloat16Linear) and name not in leave and child.weight.dtype in types
+        return isinstance(child, kinds) and name not in leave and child.weight.dtype in (torch.float32, torch.bfloat16)
 
-    replace_(model, packable, PackedLinear)
+    if torch.backends.mkldnn.is_available():
+        replace_(model, packable, PackedLinear)
 
 
-def can_compile_products() -> bool:
-    """Whether the processor has 8-bit instructions (VNNI); without them the compiler's int8 code is very slow."""
+def has_int8() -> bool:
+    """Whether the processor has 8-bit instructions (VNNI); without them PyTorch's 8-bit products are very slow."""
     return torch.cpu._is_vnni_supported()
 
 
 def compilable_(model: nn.Module) -> None:
     """Replace each ``Int8Linear`` by a ``CompiledInt8Linear``, in place, if that is faster on this processor."""
-    if can_compile_products():
+    if has_int8():
         replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
 
 
 def products(precision: str) -> dict[str, object]:
     """Return the compiler's settings for int8 layers, to make code for them for one thread; {} if they need none."""
-    if precision != "int8" or not can_compile_products():
+    if precision != "int8" or not has_int8():
         return {}
     return {
         "cpp.threads": 1,

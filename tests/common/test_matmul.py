@@ -16,16 +16,18 @@ def own_setting():
     matmul._set_here = False
 
 
-def on_a_machine(monkeypatch, is_exact, slow):
+def on_a_machine(monkeypatch, is_exact, slow, bfloat16=True):
+    monkeypatch.setattr(matmul, "has_bfloat16", lambda: bfloat16)
     monkeypatch.setattr(matmul, "exact", lambda: is_exact)
     monkeypatch.setattr(matmul, "mkl_is_slow", lambda: slow)
 
 
 @pytest.mark.parametrize(
-    ("is_exact", "slow", "setting"), [(True, True, "medium"), (True, False, "highest"), (False, True, "highest")]
+    ("is_exact", "slow", "bfloat16", "setting"),
+    [(1, 1, 1, "medium"), (1, 0, 1, "highest"), (0, 1, 1, "highest"), (1, 1, 0, "highest")],
 )
-def test_by_itself_it_takes_onednn_where_that_is_exact_and_mkl_slow(monkeypatch, is_exact, slow, setting):
-    on_a_machine(monkeypatch, is_exact, slow)
+def test_by_itself_it_takes_onednn_where_that_is_exact_and_mkl_slow(monkeypatch, is_exact, slow, bfloat16, setting):
+    on_a_machine(monkeypatch, is_exact, slow, bfloat16)
     build()
     assert torch.get_float32_matmul_precision() == setting
 

@@ -49,9 +49,11 @@ def test_scores_are_nearly_those_of_fp32_and_a_sentence_is_alone(precision, opti
     assert sum(isinstance(module, BFloat16Linear | Int8Linear) for module in model.modules()) == layers
 
 
+@pytest.mark.parametrize("fast", [True, False])
 @pytest.mark.parametrize("bias", [True, False])
-def test_int8_is_the_rounded_product(bias):
+def test_int8_is_the_rounded_product(bias, fast, monkeypatch):
     """The product written out: rows of weights and of inputs are rounded to steps of a 127th of their largest entry."""
+    monkeypatch.setattr(lowered, "has_int8", lambda: fast)
     torch.manual_seed(0)
     linear, x = nn.Linear(24, 10, bias=bias), torch.randn(3, 2, 24)
     x[1, 0] = 0
@@ -63,6 +65,7 @@ def test_int8_is_the_rounded_product(bias):
             for i in range(10):
                 product = torch.dot(torch.round(x[t, b] / step), torch.round(linear.weight[i] / weight_steps[i]))
                 expected[t, b, i] = product * step * weight_steps[i] + (linear.bias[i] if bias else 0)
+    assert Int8Linear(linear).weight.is_floating_point() != fast
     torch.testing.assert_close(Int8Linear(linear)(x), expected)
 
 
@@ -82,15 +85,17 @@ def test_only_fp32_is_lowered():
 
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(
-    ("made", "dtype"),
+    ("made", "dtype", "fast"),
     [
-        (BFloat16Linear, torch.bfloat16),
-        pytest.param(PackedLinear, torch.float32, marks=needs_onednn),
-        pytest.param(lambda linear: PackedLinear(BFloat16Linear(linear)), torch.bfloat16, marks=needs_bf16),
+        (BFloat16Linear, torch.bfloat16, True),
+        (BFloat16Linear, torch.bfloat16, False),
+        pytest.param(PackedLinear, torch.float32, True, marks=needs_onednn),
+        pytest.param(lambda linear: PackedLinear(BFloat16Linear(linear)), torch.bfloat16, True, marks=needs_bf16),
     ],
 )
 @torch.no_grad()
-def test_bf16_and_packed_are_the_product_of_rounded_numbers(made, dtype, bias):
+def test_bf16_and_packed_are_the_product_of_rounded_numbers(made, dtype, fast, bias, monkeypatch):
+    monkeypatch.setattr(lowered, "has_bfloat16", lambda: fast)
     torch.manual_seed(0)
     linear = nn.Linear(24, 70, bias=bias)
     layer, tolerance = made(linear), 1e-6 if dtype == torch.float32 else 2**-7  # the sum is rounded too
@@ -105,7 +110,7 @@ def test_bf16_and_packed_are_the_product_of_rounded_numbers(made, dtype, bias):
     assert torch.equal(layer(x), layer(x.contiguous()))
 
 
-@pytest.mark.skipif(not lowered.can_compile_products(), reason="where it is not used, sums of 16 bits overflow")
+@pytest.mark.skipif(not lowered.has_int8(), reason="where it is not used, sums of 16 bits overflow")
 @pytest.mark.parametrize("bias", [True, False])
 def test_what_a_compiler_can_take_apart_is_the_same(bias):
     torch.manual_seed(0)

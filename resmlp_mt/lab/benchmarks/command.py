@@ -99,8 +99,9 @@ def section_of(comparison: Comparison) -> report.Section:
         settings |= {"beam": str(conditions.beam), "sentences": "random"}
     notes = []
     if any(system.library == "onednn" for system in comparison.systems):
-        arithmetic = "fp32" if matmul.exact() else "bfloat16"
-        notes.append(f"fp32 products are BLAS's; where a name ends in @onednn, oneDNN's, here in {arithmetic}.")
+        notes.append(f"fp32 products are by BLAS; where a name ends in @onednn, by {matmul.arithmetic()}.")
+    if any("amp" in system.overrides for system in comparison.systems) and not matmul.has_bfloat16():
+        notes.append("This processor has no bfloat16 arithmetic: systems with amp are trained in fp32.")
     described, kind = machine.describe(conditions.device, conditions.threads), comparison.kind
     return report.Section(comparison.title, kind, comparison.by, comparison.baseline, settings, described, notes)
 

@@ -85,9 +85,7 @@ def _timed(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], flo
     translations = _engine[0].translate(sentences, length)
     seconds = time.perf_counter() - start
     if length is not None and {length, *map(len, translations)} != {length}:
-        raise RuntimeError(
-            f"translations of {[*map(len, translations)]} subwords, not {length}: not the work asked for"
-        )
+        raise RuntimeError(f"translations of {[*map(len, translations)]} subwords instead of {length}")
     return translations, seconds
 
 
