@@ -86,20 +86,20 @@ class Int8Linear(InferenceLinear):
 
     def __init__(self, linear: nn.Linear):
         weight, scale = _rounded(linear.weight.detach())
-        weight = (weight if has_int8() else weight.float()).t().contiguous()
+        weight = weight.to(torch.int8 if has_int8() else torch.float32).t().contiguous()
         super().__init__(weight=weight, scale=scale.squeeze(1), bias=linear.bias)
 
     def product(self, rows: Tensor) -> Tensor:
         whole, row_scale = _rounded(rows)
-        sums = torch._int_mm(whole, self.weight) if self.weight.dtype == whole.dtype else whole.float() @ self.weight
-        y = sums.to(rows.dtype).mul_(self.scale)
+        multiply = torch._int_mm if self.weight.dtype == torch.int8 else torch.mm
+        y = multiply(whole.to(self.weight.dtype), self.weight).to(rows.dtype).mul_(self.scale)
         return y.mul_(row_scale) if self.bias is None else torch.addcmul(self.bias, y, row_scale)
 
 
 def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantize rows, ``R x C``, to int8, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows."""
+    """Return whole numbers of 8 bits, ``R x C``, and scales, ``R x 1``, whose product is nearly the rows, ``R x C``."""
     scale = rows.abs().amax(1, keepdim=True).clamp_min_(1e-30).div_(127)
-    return (rows / scale).round_().to(torch.int8), scale
+    return (rows / scale).round_(), scale
 
 
 class PackedLinear(InferenceLinear):

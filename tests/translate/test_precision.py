@@ -14,7 +14,7 @@ from resmlp_mt.translate.precision import BFloat16Linear, CompiledInt8Linear, In
 CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
-needs_bf16 = pytest.mark.skipif(not torch.ops.mkldnn._is_mkldnn_bf16_supported(), reason="no bf16 of oneDNN here")
+needs_bf16 = pytest.mark.skipif(not lowered.has_bfloat16(), reason="no bf16 of oneDNN here")
 
 
 def prepared(precision, preset="resmlp_transformer_tiny", **options):

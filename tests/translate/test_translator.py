@@ -12,6 +12,7 @@ from translate.small_folder import TEXTS as SENTENCES
 
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.matmul import has_bfloat16
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.model_folder import load
 from resmlp_mt.translate.precision import PackedLinear
@@ -49,7 +50,7 @@ def test_order_and_batches_change_nothing(folder, precision, options):
 @pytest.mark.parametrize(("precision", "tolerance"), [("fp32", 1e-5), ("bf16", 1e-2)])
 def test_packed_weights_change_nothing(folder, monkeypatch, precision, tolerance):
     translator = Translator(folder, precision=precision)
-    if precision == "fp32" or torch.ops.mkldnn._is_mkldnn_bf16_supported():
+    if precision == "fp32" or has_bfloat16():
         assert isinstance(translator.model.decoder.output_projection, PackedLinear)
     monkeypatch.setattr("resmlp_mt.translate.translator.pack_", lambda *_, **__: None)
     assert_equal(translator.translate(TEXTS), Translator(folder, precision=precision).translate(TEXTS), tolerance)
