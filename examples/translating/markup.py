@@ -150,8 +150,8 @@ def main() -> None:
             tags.append(chosen_tags)
     alone = [each.text for each in translator.translate(lines)]
     found = {by: translator.translate(lines, alignment=True, alignment_by=by) for by in ALIGNMENTS}
-    names = {"omission": "leaving out source tokens", "attention": "the last layer's attention"}
-    counts = {name: [0, 0] for name in [*names.values(), "the same relative place", "the same word numbers"]}
+    names = {"omission": "omission (the score without a source token)", "attention": "the last layer's attention"}
+    counts = {name: [0, 0] for name in [*names.values(), "the same relative place", "the word's number"]}
     counted = [0, 0]
     well_formed = 0
     texts = []
@@ -169,7 +169,7 @@ def main() -> None:
         }
         for each, tag in enumerate(tags[number]):
             places["the same relative place"] = {each: same_place(tag, len(source), len(target))}
-            places["the same word numbers"] = {each: tag}
+            places["the word's number"] = {each: tag}
             for column, pairs in enumerate((content, known)):
                 if any(tag.first <= first < tag.last for first in pairs):
                     counted[column] += 1

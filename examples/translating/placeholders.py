@@ -80,7 +80,7 @@ def named(translator: Translator, pairs: list[tuple[str, ...]]) -> dict[str, str
     right = [[reference for _, reference in both]]
     return {
         "sentences with a name": str(len(both)),
-        "a neighbor of {name} is the reference's": f"{sum(near)}",
+        "{name} stands beside the same word as in the reference": f"{sum(near)}",
         "the same, placed by share of words": f"{sum(by_rule)}",
         "BLEU with {name}": f"{corpus_bleu(found, right).score:.2f}",
         "the same, placed by share of words: BLEU": f"{corpus_bleu(far, right).score:.2f}",
