@@ -59,8 +59,8 @@ def install() -> None:
     for name, replacement in CHANGES.items():
         owner, _, attribute = name.rpartition(".")
         if owner.startswith("fairseq_cli."):
-            for command in uncaught.loaded(owner):
-                setattr(command, attribute, replacement)
+            for command in uncaught.loaded(owner):  # in a process that PyTorch started, its names are a copy
+                command.main.__globals__[attribute] = replacement
         elif not attribute.endswith("]"):
             setattr(pkgutil.resolve_name(owner), attribute, replacement)
 

@@ -5,17 +5,19 @@ A file is refused if it names a type that no checkpoint of fairseq needs. Then P
 """
 
 import ast
+import hashlib
 import io
 import pickletools
 import re
 import zipfile
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import IO, Any
 
 import numpy as np
 import torch
+from fairseq.data import Dictionary
 from torch import Tensor
 
 from resmlp_mt.common.errors import UserError
@@ -84,6 +86,7 @@ _PARTS: dict[str, type] = {
     "optimizer_history": list,
     "last_optimizer_state": dict,
     "extra_state": dict,
+    "task_state": dict,
 }
 """The parts that fairseq's trainer saves in addition to the model; each may also be None or missing."""
 
@@ -290,6 +293,21 @@ def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], str
             raise DoesNotFit(
                 f"{name} is not finite (NaN or infinity): the training diverged; give an earlier checkpoint"
             )
+
+
+def checksum_of(dictionaries: Sequence[Dictionary]) -> str:
+    """Return a checksum of the symbols and their numbers, but not of their counts."""
+    return hashlib.sha256(repr([each.symbols for each in dictionaries]).encode()).hexdigest()
+
+
+def check_dictionaries(checkpoint: Mapping[str, Any], dictionaries: Sequence[Dictionary]) -> None:
+    """Raise ``DoesNotFit`` if a model was trained with other dictionaries: each embedding is then another symbol's.
+
+    Checkpoints of fairseq and of earlier versions do not tell their dictionaries.
+    """
+    here = checksum_of(dictionaries)
+    if (checkpoint.get("task_state") or {}).get("dictionaries", here) != here:
+        raise DoesNotFit("its dictionaries have other symbols than the data-bin's: give the data-bin of its training")
 
 
 def save(checkpoint: Any, stream: IO[bytes]) -> None:

@@ -71,10 +71,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         return_all_hiddens: bool = False,
         token_embeddings: Tensor | None = None,
     ) -> dict[str, list[Tensor]]:
-        """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) replace the lookup.
-
-        ``encoder_states`` (T x B x C), if asked for: the first layer's input, each layer's output; T as in src_tokens.
-        """
+        """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) replace the lookup."""
         length = src_tokens.size(1)
         tokens, shift = self.shift_left(src_tokens)
         padding = tokens.eq(self.pad)
@@ -83,17 +80,16 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         x = self.embed(tokens, embeddings=token_embeddings)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
-        states = self.encode(x, padding if padding.any() else None)[0 if return_all_hiddens else -1 :]
+        x = self.encode(x, padding if padding.any() else None)
         if shift is not None:
             # contiguous: else each decoder layer would make a copy for its keys and values
-            moved = (restore_padding(state.transpose(0, 1), shift, length) for state in states)
-            states = [state.transpose(0, 1).contiguous() for state in moved]
+            x = restore_padding(x.transpose(0, 1), shift, length).transpose(0, 1).contiguous()
             padding = src_tokens.eq(self.pad)
         return {
-            "encoder_out": states[-1:],
+            "encoder_out": [x],
             "encoder_padding_mask": [padding],
             "encoder_embedding": [],
-            "encoder_states": states[:-1],
+            "encoder_states": [],  # with or without return_all_hiddens: nothing of fairseq's translation reads them
             "src_tokens": [],
             "src_lengths": [src_tokens.ne(self.pad).sum(1, dtype=torch.int32, keepdim=True)],
         }
@@ -113,7 +109,7 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
             reordered["sentence"] = [new_sentence]
         for name, tensors in encoder_out.items():
             if name != "sentence":
-                batch_dim = 1 if name in ("encoder_out", "encoder_states") else 0
+                batch_dim = 1 if name == "encoder_out" else 0
                 reordered[name] = [tensor.index_select(batch_dim, new_order) for tensor in tensors]
         return reordered
 
@@ -171,13 +167,11 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
             raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
         length = prev_output_tokens.size(1)
         number = len(self.layers) - 1 if alignment_layer is None else alignment_layer
-        inner: list[Tensor] = []
         if incremental_state is None:
             tokens, shift = self.shift_left(prev_output_tokens)
             encoded, padding = encoding_of(encoder_out)
-            (*inner, x), attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
+            x, attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
             x = restore_padding(x, shift, length)
-            inner = [restore_padding(each.transpose(0, 1), shift, length).transpose(0, 1) for each in inner]
         else:  # never padded: fairseq's search starts every sentence in the first column
             self.check_positions(length)
             shift = None
@@ -187,7 +181,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         attention = next((each for each in attentions if each is not None), None)
         if attention is not None:
             attention = restore_padding(attention[:alignment_heads].float().to(x).mean(0), shift, length)
-        return x, {"attn": [attention], "inner_states": [*inner]}
+        return x, {"attn": [attention]}
 
     def output_layer(self, features: Tensor) -> Tensor:
         """Project features to scores, ``B x T x C -> B x T x V``; with an adaptive softmax, return them unchanged."""

@@ -52,8 +52,8 @@ class ModelOptions:
     )
     inference_precision: str = option(
         "fp32",
-        "precision of generation, not of training: fp32, bf16, or int8 (weights of linear layers; CPU). Give it to "
-        "fairseq-generate in --model-overrides",
+        "precision of generation, not of training: fp32, or on a CPU bf16 or int8 (weights of linear layers). Give it "
+        "to fairseq-generate in --model-overrides",
         choices=PRECISIONS,
     )
     cpu_matmul: str = option(
@@ -129,6 +129,7 @@ MEANINGLESS = {  # options of fairseq's Transformer that this model does not hav
     # LayerNorm: --norm decides about it
     *("normalize_before", "layernorm_embedding", "no_decoder_final_norm", "export"),
     *("cross_self_attention", "xformers_att_config"),  # fairseq's self-attention: there is none
+    "input_dim",  # the decoder's embeddings have the layers' width
     "merge_src_tgt_embed",  # fairseq would read translations by another dictionary
     # adaptive input embeddings: fairseq's translation Transformer has none either
     *("adaptive_input", "tie_adaptive_weights", "tie_adaptive_proj"),
@@ -157,16 +158,14 @@ class EncoderOptions(_WithoutMeaningless, EncDecBaseConfig):
 
 @dataclass
 class DecoderOptions(_WithoutMeaningless, DecoderConfig):
-    """The options ``--decoder-...``, without an input dim: the embeddings have the layers' width."""
-
-    meaningless = MEANINGLESS | {"input_dim"}
+    """The options ``--decoder-...``."""
 
 
 def _for_fairseq(name: str, each: Field) -> tuple[str, Any, Any]:
     """Return a field in the form that fairseq reads: name, type, field."""
     about = each.metadata
     kind = ChoiceEnum(list(about["choices"])) if "choices" in about else each.type
-    kinds = f"{' and '.join(about['mixings'])} mixing: " if "mixings" in about else ""
+    kinds = f"{', '.join(about['mixings'])} mixing: " if "mixings" in about else ""
     return name, kind, field(default=each.default, metadata={"help": kinds + about["help"]})
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import AGAIN, check_binarized, read_dictionary
+from resmlp_mt.fairseq_plugin.checkpoints import check_dictionaries, checksum_of
 from resmlp_mt.fairseq_plugin.raw_text import is_recorded, record_of
 
 logger = logging.getLogger(__name__)
@@ -37,6 +38,13 @@ class Task(TranslationTask):
     def build_criterion(self, *args: Any, **kwargs: Any) -> Any:
         self.needs_targets = True  # training and validation call this before they load data
         return super().build_criterion(*args, **kwargs)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {**super().state_dict(), "dictionaries": checksum_of([self.src_dict, self.tgt_dict])}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        check_dictionaries({"task_state": state_dict}, [self.src_dict, self.tgt_dict])
+        super().load_state_dict(state_dict)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs: Any) -> None:
         source, target = self.cfg.source_lang, self.cfg.target_lang

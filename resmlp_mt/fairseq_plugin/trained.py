@@ -17,7 +17,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, check_outputs
 from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint, options_of, save
+from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, check_dictionaries, load_checkpoint, options_of, save
 from resmlp_mt.fairseq_plugin.task import complete_languages
 
 Checkpoint = dict[str, Any]
@@ -85,7 +85,7 @@ def average_checkpoints(paths: Sequence[PathLike]) -> Checkpoint:
     layouts: dict[str, Any] = {}
     checkpoint: Checkpoint = {}
     for path in paths:
-        del checkpoint  # before the next is loaded
+        checkpoint = model = {}  # frees them before the next is loaded
         checkpoint = load_checkpoint(path)
         checkpoint.pop("last_optimizer_state", None)
         model = checkpoint["model"]
@@ -134,11 +134,11 @@ def model_of(
         raise UserError(f"{path}: holds a {architecture}: give a checkpoint of a resmlp_transformer")
     args = Namespace(**{**options_of(checkpoint, "model"), **PLAIN})
     parameters = checkpoint["model"]
-    if dictionaries is None:
-        embeddings = (parameters.get(f"{side}.embed_tokens.weight", torch.empty(0)) for side in ("encoder", "decoder"))
-        dictionaries = [made_up_dictionary(each.shape[:1].numel()) for each in embeddings]
-    source, target = dictionaries
+    embeddings = (parameters.get(f"{side}.embed_tokens.weight", torch.empty(0)) for side in ("encoder", "decoder"))
+    source, target = dictionaries or [made_up_dictionary(each.shape[:1].numel()) for each in embeddings]
     try:
+        if dictionaries:
+            check_dictionaries(checkpoint, dictionaries)
         model = fairseq_models.build_model(args, Namespace(source_dictionary=source, target_dictionary=target))
         model.load_state_dict(parameters, strict=True, model_cfg=args)
     except UserError as error:

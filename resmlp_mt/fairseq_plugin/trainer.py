@@ -13,10 +13,11 @@ from fairseq.file_io import PathManager
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written
 from resmlp_mt.common.matmul import has_bfloat16
-from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, check_dictionaries, load_parts
 from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
+from resmlp_mt.fairseq_plugin.uncaught import loaded
 
 logger = logging.getLogger(__name__)
 
@@ -48,17 +49,23 @@ class Trainer(trainer.Trainer):
             raise UserError(f"--restore-file or --continue-once {filename}: no such file: name one, or none")
         self.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # PyTorch refuses what one process would send
         try:
+            if isinstance(self.task, Task) and PathManager.isfile(filename):
+                check_dictionaries(load_parts(filename), [self.task.src_dict, self.task.tgt_dict])
             extra_state = super().load_checkpoint(filename, reset_optimizer, *args, **kwargs)
         except Exception as error:
-            if not isinstance(error.__context__, DoesNotFit):
+            cause = error if isinstance(error, DoesNotFit) else error.__context__
+            if not isinstance(cause, DoesNotFit):
                 raise
-            raise UserError(f"{filename}: {error.__context__}, or give another --save-dir") from error
+            raise UserError(f"{filename}: {cause}{', or another --save-dir' if filename == last else ''}") from error
         done, asked = self.get_num_updates(), self.cfg.optimization.max_update
         if self.is_ours and extra_state and not reset_optimizer and done < self._optim_history[-1]["num_updates"]:
             problem = "holds no state of its optimizer: the training would begin anew"
             raise UserError(f"{filename}: {problem}: give --reset-optimizer, or another --save-dir")
-        if 0 < asked <= done:  # fairseq would do one update more, each time
-            logger.info("nothing to train: %s updates are done, --max-update is %s", done, asked)
+        if extra_state and not kwargs.get("reset_meters"):
+            early_stop().update(extra_state.get("early_stop", {}))
+        stopped = 0 < self.cfg.checkpoint.patience <= early_stop().get("num_runs", 0)
+        if stopped or 0 < asked <= done:  # fairseq would do one update, or one epoch, more, each time
+            logger.info("nothing to train: %s updates are done, or --patience has ended the training", done)
             self.cfg.optimization.max_epoch = -1  # is read after this: no epoch is left
         return extra_state
 
@@ -78,7 +85,7 @@ class Trainer(trainer.Trainer):
             for name, weight in self.get_model().named_parameters():
                 if not torch.isfinite(weight).all():
                     raise self._diverged(f"weights are nan or infinite ({name})")
-        return super().save_checkpoint(filename, extra_state)
+        return super().save_checkpoint(filename, {**extra_state, "early_stop": {**early_stop()}})
 
     def _diverged(self, what: str) -> UserError:
         return UserError(
@@ -86,6 +93,11 @@ class Trainer(trainer.Trainer):
             "diverged: lower --lr, raise --warmup-updates or give a (lower) --clip-norm, and run it again: it goes on "
             f"from the last checkpoint in {self.cfg.checkpoint.save_dir}, or from an earlier --restore-file"
         )
+
+
+def early_stop() -> dict[str, Any]:
+    """Return what fairseq-train knows of ``--patience``, attributes of a function: it saves them nowhere."""
+    return next((vars(command.main.__globals__["should_stop_early"]) for command in loaded("fairseq_cli.train")), {})
 
 
 def check_save_dir(save_dir: str) -> None:

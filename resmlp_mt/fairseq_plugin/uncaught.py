@@ -3,6 +3,7 @@
 import contextlib
 import logging
 import os
+import pkgutil
 import re
 import sys
 from types import TracebackType
@@ -19,7 +20,7 @@ NO_TRANSLATION = (
 )
 MISTAKES: list[tuple[type[Exception], str, str]] = [
     (MemoryError, "", NO_MEMORY),
-    (RuntimeError, "can't allocate memory|out of memory", f"{NO_MEMORY} ({{text}})"),
+    (Exception, "(can't|annot) allocate memory|out of memory", f"{NO_MEMORY} ({{text}})"),
     (OSError, "", "{text}: check the path, its permissions and the room on the disk"),
     (Exception, "^Could not infer language pair", "{text}: give a folder of binarized data, and both languages"),
     (AssertionError, "same number of examples", "one side of the data has more sentences: make the data again"),
@@ -48,8 +49,10 @@ def explanation(error: BaseException) -> str | None:
     if isinstance(error, UserError):
         return str(error)
     if type(error).__name__ == "ProcessRaisedException":  # of torch.multiprocessing: a traceback as text
-        _, mark, message = str(error).rpartition(f"{UserError.__module__}.{UserError.__name__}: ")
-        return message.strip() if mark else None
+        with contextlib.suppress(Exception):
+            name, message = re.findall(r"^([\w.]+): (.+)", str(error), re.M)[-1]
+            return explanation(pkgutil.resolve_name(name if "." in name else f"builtins.{name}")(message))
+        return None
     text = " ".join(str(error).split())
     for kind, pattern, advice in MISTAKES:
         if isinstance(error, kind) and re.search(pattern, text):

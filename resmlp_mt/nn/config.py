@@ -83,7 +83,7 @@ class LayerConfig:
     )
     mixing_expansion: int = option(
         4,
-        "mlp mixing: hidden units for each position; ema: moving averages for each head",
+        "hidden units for each position (mlp), moving averages for each head (ema)",
         mixings=("ema", "mlp"),
         **FROM_1,
     )

@@ -134,18 +134,15 @@ class Encoder(Stack):
         """Encode B x S tokens, padded on either side; return S' x B x C, and the padding, now at the end, B x S'."""
         tokens, _ = self.shift_left(tokens)
         padding = tokens.eq(self.pad)
-        return self.encode(self.embed(tokens), padding)[-1], padding
+        return self.encode(self.embed(tokens), padding), padding
 
-    def encode(self, x: Tensor, padding: Tensor | None) -> list[Tensor]:
-        """Return the first layer's input, the output of each layer and, last, the encoding; each is S x B x C.
-
-        ``x`` are embeddings (S x B x C); ``padding`` (B x S) is true after the end of each sentence.
-        """
+    def encode(self, x: Tensor, padding: Tensor | None) -> Tensor:
+        """Encode embeddings, S x B x C; ``padding`` (B x S) is true after the end of each sentence."""
         padding = None if padding is None else padding.t()
-        states = [zero_padding(x, padding)]
+        x = zero_padding(x, padding)
         for layer in self.layers:
-            states.append(layer(states[-1], padding))
-        return [*states, self.layer_norm(states[-1])]
+            x = layer(x, padding)
+        return self.layer_norm(x)
 
 
 class Decoder(Stack):
@@ -155,7 +152,10 @@ class Decoder(Stack):
         layer, symbols, out = cfg.decoder, cfg.target_symbols, cfg.decoder_output_dim
         super().__init__(cfg, layer, symbols, cfg.decoder_positions, embed_tokens)
         self.layers.extend(DecoderLayer(layer.of_layer(number)) for number in range(cfg.decoder_layers))
-        self.project_out_dim = linear(layer.dim, out) if out != layer.dim else None
+        self.project_out_dim = None
+        if out != layer.dim:
+            self.project_out_dim = nn.Linear(layer.dim, out, bias=False)
+            nn.init.xavier_uniform_(self.project_out_dim.weight)  # as in fairseq
         self.adaptive_softmax: Any = None
         if cfg.adaptive_cutoffs:
             cutoffs = list(cfg.adaptive_cutoffs)
@@ -185,22 +185,21 @@ class Decoder(Stack):
         """Score all positions in one pass, ``B x T -> B x T x V``; ``</s>`` comes first; padded on either side."""
         length = tokens.size(1)
         tokens, shift = self.shift_left(tokens)
-        states, _ = self.decode(self.embed(tokens), encoded, padding)
-        return restore_padding(self.project(states[-1]), shift, length)
+        x, _ = self.decode(self.embed(tokens), encoded, padding)
+        return restore_padding(self.project(x), shift, length)
 
     def decode(
         self, x: Tensor, encoded: Tensor | None, padding: Tensor | None, attend: Collection[int] = ()
-    ) -> tuple[list[Tensor], Attentions]:
-        """Decode embeddings (T x B x C), all positions in one pass; also return the attention of the layers ``attend``.
+    ) -> tuple[Tensor, Attentions]:
+        """Decode embeddings (T x B x C), all positions in one pass, to the input of ``project`` (B x T x C').
 
-        The states are the first layer's input, each layer's output and, last, the input of ``project`` (B x T x C').
+        Also return the attention of the layers ``attend``.
         """
-        states, attentions = [x], []
+        attentions = []
         for number, layer in enumerate(self.layers):
             x, weights = layer(x, encoded, padding, number in attend)
-            states.append(x)
             attentions.append(weights)
-        return [*states, self.before_projection(x)], attentions
+        return self.before_projection(x), attentions
 
     def decode_step(self, tokens: Tensor, state: State, attend: Collection[int] = ()) -> tuple[Tensor, Attentions]:
         """Do a ``step`` without the projection to the vocabulary: BK x T x C', and the attention."""
@@ -240,13 +239,6 @@ class EncoderDecoder(nn.Module):
     def forward(self, source: Tensor, previous: Tensor) -> Tensor:
         """Score the next tokens, ``B x S, B x T -> B x T x V``; ``</s>`` ends each source and begins each target."""
         return self.decoder(previous, *self.encoder(source))
-
-
-def linear(inputs: int, outputs: int) -> nn.Linear:
-    """Return a linear layer without a bias, with fairseq's initial values."""
-    made = nn.Linear(inputs, outputs, bias=False)
-    nn.init.xavier_uniform_(made.weight)
-    return made
 
 
 def fold_(model: nn.Module) -> None:

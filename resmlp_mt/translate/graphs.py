@@ -43,7 +43,7 @@ class EncoderGraph(nn.Module):
     def forward(self, tokens: Tensor) -> list[Tensor]:
         """Return keys L x B x H x D x S, values L x B x H x S x D, mask B x H x 1 x S of tokens B x S, padding last."""
         padding = tokens.eq(self.encoder.pad)
-        encoded = self.encoder.encode(self.encoder.embed(tokens), padding)[-1]
+        encoded = self.encoder.encode(self.encoder.embed(tokens), padding)
         made: list[Source] = [layer.source(encoded) for layer in self.layers]
         mask = self.layers[0].cross_attention.attention.mask(padding, made[0].keys)
         keys = torch.stack([each.keys.transpose(2, 3) for each in made])  # the layout that steps multiply by

@@ -39,6 +39,20 @@ def test_no_other_name_of_fairseq_is_replaced():
     assert json.loads(in_a_process("-c", CHANGED).stdout.splitlines()[-1]) == sorted(CHANGES)
 
 
+SPAWNED = """
+import runpy, sys, types
+main = types.ModuleType("__mp_main__")  # as multiprocessing makes it in a process that it starts
+vars(main).update(runpy.run_module("fairseq_cli.train", run_name="__mp_main__", alter_sys=True))
+sys.modules["__main__"] = sys.modules["__mp_main__"] = main
+import resmlp_mt.fairseq_plugin
+assert main.main.__globals__["Trainer"] is resmlp_mt.fairseq_plugin.Trainer
+"""
+
+
+def test_a_training_in_a_process_of_its_own_has_the_trainer_too():
+    in_a_process("-c", SPAWNED)
+
+
 def in_a_process(*arguments):
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True)

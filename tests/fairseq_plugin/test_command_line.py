@@ -16,6 +16,7 @@ from fairseq import options
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data import raw_text as written
 from resmlp_mt.fairseq_plugin import raw_text
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.raw_text import Lines
 from resmlp_mt.fairseq_plugin.uncaught import explanation
 
@@ -160,7 +161,9 @@ def fail(_, error):
 
 
 def test_a_worker_s_line_is_told_without_its_traceback():
-    for error, told in (UserError("a.txt: no such file"), "a.txt: no such file"), (KeyError("a mistake"), None):
+    memory = RuntimeError("CUDA out of memory: 2 GB")
+    cases = (DoesNotFit("a.pt: small"), "a.pt: small"), (memory, explanation(memory)), (KeyError("a mistake"), None)
+    for error, told in ((UserError("a.txt: no such file"), "a.txt: no such file"), *cases):
         with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
             torch.multiprocessing.start_processes(fail, (error,), start_method="fork")
         assert explanation(raised.value) == told

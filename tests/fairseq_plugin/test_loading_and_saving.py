@@ -3,17 +3,21 @@
 import builtins
 import os
 import resource
+import shutil
 import sys
 from argparse import Namespace
 from unittest.mock import Mock
 
+import fairseq_cli.train
 import pytest
 import torch
 from crafted import BY_SUBSCRIPT
 from fairseq import checkpoint_utils, hub_utils
 from fairseq.file_io import PathManager
+from in_this_process import run, training
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.fairseq_plugin import trained
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 load = checkpoint_utils.load_model_ensemble_and_task
@@ -51,6 +55,21 @@ def test_a_model_that_translates_backwards_is_warned_of(checkpoint, task, caplog
         load([str(checkpoint)], task=each)
     (told,) = [record.message for record in caplog.records if record.levelname == "WARNING"]
     assert "was trained to translate from de to en, not from en to de: give --source-lang" in told
+
+
+def test_a_model_goes_with_no_other_dictionary_of_the_same_size(checkpoint, small, generate, tmp_path):
+    shutil.copytree(small / "bin", tmp_path / "bin")
+    for language in "de", "en":
+        path = tmp_path / "bin" / f"dict.{language}.txt"
+        path.write_text("\n".join(reversed(path.read_text().split("\n"))).strip() + "\n")
+    uses = [
+        lambda: generate(data=tmp_path / "bin"),
+        lambda: run(fairseq_cli.train, *training(tmp_path, tmp_path, "--restore-file", checkpoint)),
+        lambda: trained.load([checkpoint], tmp_path / "bin"),
+    ]
+    for use in uses:
+        with pytest.raises(UserError, match=f"^{checkpoint}: its dictionaries have other symbols than the data-bin's"):
+            use()
 
 
 def old(**options):
@@ -110,11 +129,12 @@ def test_what_does_not_fit_is_one_line_with_the_file_s_name(changed, checkpoint,
     assert "\n" not in str(error.value)
 
 
-def test_the_dictionary_of_other_data_and_wrong_options_are_told(changed, checkpoint, task):
+def test_the_dictionary_of_other_data_and_wrong_options_are_told(changed, task):
     with pytest.raises(UserError, match=r"^(changed.pt: )?--decoder-embed-dim is 'two'"):
         load([changed(decoder_embed_dim="two")], task=task())
-    with pytest.raises(UserError, match=f"^{checkpoint}: its source dictionary has 16 symbols, the data-bin's has 24"):
-        load([str(checkpoint)], task=task("other"))
+    earlier = changed(lambda state: {**state, "task_state": {}})  # as fairseq and earlier versions save it
+    with pytest.raises(UserError, match=r"^changed.pt: its source dictionary has 16 symbols, the data-bin's has 24"):
+        load([earlier], task=task("other"))
     with pytest.raises(UserError, match=r"^changed.pt: .* state, with those of --model-overrides, are not fairseq's"):
         load([changed(old())], {"seed": "one"}, task())
 

@@ -2,6 +2,7 @@
 
 import os
 
+import fairseq_cli.train
 import pytest
 import torch
 from fairseq.tasks.fairseq_task import FairseqTask
@@ -60,6 +61,15 @@ def test_a_training_that_is_done_stays_as_it_is(train, tmp_path, arch):
     train(tmp_path, "--arch", arch, "--max-update", 2)  # an epoch
     train(tmp_path, "--arch", arch, "--max-update", 1)
     assert updates(tmp_path) == 2
+
+
+def test_a_training_that_patience_ended_stays_as_it_is_and_a_broken_one_ends_there_too(train, tmp_path):
+    known = vars(fairseq_cli.train.should_stop_early)  # a new process knows nothing
+    for name, epochs in ("unbroken", 9), ("unbroken", 9), ("broken", 2), ("broken", 9):
+        known.clear()
+        options = "--patience", 2, "--lr", 1e-30, "--max-update", 0, "--max-epoch", epochs
+        train(tmp_path / name, *options, validate=True)
+        assert updates(tmp_path / name) == 2 * min(epochs, 3)  # an epoch has two
 
 
 def test_a_user_s_files_are_left_alone(train, tmp_path):
