@@ -42,10 +42,8 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
     if starts[0] != 0 or lengths.min() < 0 or not np.array_equal(np.diff(starts), lengths[:-1] * number.itemsize):
         raise UserError(f"{index}: damaged: {AGAIN}")
     if data.stat().st_size != size:
-        raise UserError(
-            f"{data}: has {data.stat().st_size:,} bytes, {index.name} asks for {size:,}: cut short, or not its own: "
-            f"{AGAIN}"
-        )
+        has = f"has {data.stat().st_size:,} bytes, {index.name} asks for {size:,}"
+        raise UserError(f"{data}: {has}: cut short, or not its own: {AGAIN}")
     if entries is not None:
         symbols = np.memmap(data, number, "r")
         least, most = symbols.min(), symbols.max()
@@ -84,9 +82,7 @@ def lengths(folder: Path, subset: str, langs: tuple[str, str]) -> tuple[np.ndarr
     sides = [open_binarized(prefix) for prefix in prefixes(folder, subset, langs)]  # stay open: sizes are views
     source, target = (side.sizes.astype(np.int64) for side in sides)
     if len(source) != len(target):
-        raise UserError(
-            f"{folder}: {subset} has {len(source):,} sentences on one side and {len(target):,} on the other"
-        )
+        raise UserError(f"{folder}: {subset} has {len(source):,} sentences on one side, {len(target):,} on the other")
     return source, target
 
 

@@ -3,7 +3,6 @@
 ``data-bin`` holds the record, ``text.json``, and the learned subwords that it names. Nothing else is needed.
 """
 
-import hashlib
 import json
 import re
 from collections.abc import Callable
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, read_object, write_json, write_whole
+from resmlp_mt.common.files import PathLike, checksum, read_object, write_json, write_whole
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.subwords import joined
 from resmlp_mt.text.tokenizer import TextSettings
@@ -77,9 +76,8 @@ class RawText:
 
     def write(self, learned: Path) -> None:
         """Write this record, and a copy of the learned subwords, to the folder."""
-        content = learned.read_bytes()
-        write_whole(self.folder / self.learned, content)
-        write_json(self.folder / NAME, replace(self, sha256=hashlib.sha256(content).hexdigest()).values)
+        write_whole(self.folder / self.learned, learned.read_bytes())
+        write_json(self.folder / NAME, replace(self, sha256=checksum(learned)).values)
 
     @property
     def files(self) -> list[Path]:
@@ -119,11 +117,7 @@ class RawText:
     def splitter(self) -> Callable[[str], str]:
         """Check the learned subwords; return a function from words to subwords, both separated by single spaces."""
         path = self.folder / self.learned
-        try:
-            content = path.read_bytes()
-        except OSError as error:
-            raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
-        if hashlib.sha256(content).hexdigest() != self.sha256:
+        if checksum(path) != self.sha256:
             raise UserError(f"{path}: not the file that preparing left there: {AGAIN}")
         split = self.subwords.load(path)
 

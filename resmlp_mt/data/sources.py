@@ -76,7 +76,7 @@ class PlainText:
 
 
 def check_text(path: Path) -> None:
-    """Check by its beginning that a file is neither compressed nor UTF-16, which can be valid UTF-8 with zero bytes."""
+    """Check that a file is regular and by its beginning text: not compressed, no UTF-16, no lines ended by CR alone."""
     if path.exists() and not path.is_file() and not path.is_dir():
         raise UserError(f"{path}: is not a regular file, but is read more than once: write it to one first")
     with open_input(path) as stream:
@@ -118,8 +118,6 @@ def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
             yield io.BufferedReader(gzip.GzipFile(fileobj=stream) if member.endswith(".gz") else stream, BUFFER)
     except UserError:
         raise
-    except FileNotFoundError as error:
-        raise UserError(f"{archive}: no such file") from error
     except BROKEN as error:
         reason = "it is none" if "\n" in str(error) else error  # tarfile lists on several lines which formats it tried
         raise UserError(f"{archive}: cannot be read as an archive: {reason}: get it again") from error

@@ -28,12 +28,9 @@ class Server:
     faults: dict[str, Iterator[Fault]] = field(default_factory=dict)
     requests: list[tuple[str, str | None, int]] = field(default_factory=list)  # name, Range, status
 
-    def url(self, name: str) -> str:
-        return f"http://127.0.0.1:{self.port}/{name}"
-
     def add(self, name: str, content: bytes, faults: Iterable[Fault] = ()) -> str:
         self.files[name], self.faults[name] = content, iter(faults)
-        return self.url(name)
+        return f"http://127.0.0.1:{self.port}/{name}"
 
 
 @contextmanager

@@ -75,9 +75,6 @@ def test_a_sample_holds_the_smaller_ones_pair_by_pair_and_the_same_validation_se
     assert pairs(tmp_path / "5", "valid") == pairs(data, "valid")
     assert [path.name for path in RawText.of(tmp_path / "5").files if path.exists()] == ["bpe.codes", "text.json"]
     assert (tmp_path / "5" / "dict.de.txt").read_bytes() == (data / "dict.de.txt").read_bytes()
-
-
-def test_a_sample_that_is_too_large_is_told_in_one_line(data, tmp_path):
     with pytest.raises(UserError, match="has 30 training pairs, a sample of 31 is asked for"):
         sample(data, tmp_path / "31", LANGS, 31, 1, {})
     assert not (tmp_path / "31").exists()

@@ -104,15 +104,9 @@ def test_either_direction_but_no_other_language() -> None:
             text.check_languages(*pair)
 
 
-def _values(**changed: object) -> Callable[[Path], None]:
-    def change(folder: Path) -> None:
-        (folder / "text.json").write_text(json.dumps(json.loads((folder / "text.json").read_text()) | changed))
-
-    return change
-
-
-def _written(content: bytes) -> Callable[[Path], None]:
-    return lambda folder: (folder / "text.json").write_bytes(content)
+def _values(**changed: object) -> Callable[[Path], object]:
+    name = "text.json"
+    return lambda folder: (folder / name).write_text(json.dumps(json.loads((folder / name).read_text()) | changed))
 
 
 @pytest.fixture
@@ -127,13 +121,13 @@ def recorded(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_written(b'{"version": 1'), "text.json: not what preparing writes"),
+        (lambda folder: (folder / "text.json").write_text('{"version": 1'), "text.json: not what preparing writes"),
         (_values(version=2), "version is 2"),
         (_values(learned="../bpe.codes"), r"learned is '\.\./bpe\.codes'"),
         (lambda folder: (folder / "bpe.codes").write_text("#version: 0.2\nt h\n"), "not the file that preparing left"),
     ],
 )
-def test_a_record_that_is_not_ours_is_refused(recorded: Path, change: Callable[[Path], None], message: str) -> None:
+def test_a_record_that_is_not_ours_is_refused(recorded: Path, change: Callable[[Path], object], message: str) -> None:
     RawText.of(recorded).splitter()
     change(recorded)
     with pytest.raises(UserError, match=message) as caught:

@@ -31,8 +31,7 @@ def test_whatever_the_lines_hold(pairs: list[tuple[bytes, bytes]], last_newline:
 
 def test_plain_and_gzipped(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"eins\r\nzwei\xff\r")
-    with gzip.open(tmp_path / "b.gz", "wb") as file:
-        file.write("one\u2028\ntwo\n".encode())
+    (tmp_path / "b.gz").write_bytes(gzip.compress("one\u2028\ntwo\n".encode()))
     source: PairSource = PlainText(tmp_path / "a", tmp_path / "b.gz")
     assert list(source.pairs()) == [(b"eins\r", "one\u2028".encode()), (b"zwei\xff\r", b"two")]
     assert (source.name, list(source.inputs)) == ("a", [tmp_path / "a", tmp_path / "b.gz"])
@@ -106,10 +105,6 @@ PAIRS = [
 ]
 
 
-def _archived(place: Path, members: tuple[str, str]) -> list[tuple[bytes, bytes]]:
-    return list(ArchivedText("x", place, members).pairs())
-
-
 @pytest.mark.parametrize(("archive", "source", "target"), PAIRS)
 def test_pairs_are_those_of_the_unpacked_files(archives, tmp_path, archive, source, target):
     members = (source, target)
@@ -150,5 +145,5 @@ def test_bad_archives_are_told_in_one_line(tmp_path: Path, content: bytes, messa
 
 def test_a_name_is_never_a_path(tmp_path: Path) -> None:
     (tmp_path / "x.tgz").write_bytes(replicas.tar({"../a.en": b"a\n", "./a.de": b"b\n"}))
-    assert _archived(tmp_path / "x.tgz", ("../a.en", "a.de")) == [(b"a", b"b")]
+    assert list(ArchivedText("x", tmp_path / "x.tgz", ("../a.en", "a.de")).pairs()) == [(b"a", b"b")]
     assert [path.name for path in tmp_path.iterdir()] == ["x.tgz"]

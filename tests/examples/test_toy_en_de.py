@@ -27,27 +27,22 @@ def phrase(name: str, determiner: str = "the", quality: str = "", **more) -> Nou
     return NounPhrase(noun(name), determiner, adjective=adjective(quality) if quality else None, **more)
 
 
-def today() -> Phrase:
-    return Phrase("today", "heute")
-
-
+TODAY = Phrase("today", "heute")
 OLD_MAN = phrase("man", quality="old")
 WINDOW = phrase("window")
-
-
-SHOP = Clause(verb("einkaufen"), PRONOUNS["you"], time=today())
-OPEN = Clause(verb("aufmachen"), OLD_MAN, "perfect", direct=WINDOW, time=today())
+SHOP = Clause(verb("einkaufen"), PRONOUNS["you"], time=TODAY)
+OPEN = Clause(verb("aufmachen"), OLD_MAN, "perfect", direct=WINDOW, time=TODAY)
 THANK = Clause(verb("danken"), phrase("girl"), "past", direct=PRONOUNS["who"])
 BOOKS = phrase("book", "bare", "old", plural=True, number=23)
 CAR = phrase("car", owner=phrase("teacher"), quality="new")
 STATEMENTS = [
     (Clause(verb("kaufen"), OLD_MAN, direct=phrase("coat", "a", "red"), negated=True),
      "The old man does not buy a red coat.", "Der alte Mann kauft keinen roten Mantel."),
-    (Clause(verb("kaufen"), PRONOUNS["I"], "past", direct=phrase("coat"), negated=True, time=today()),
+    (Clause(verb("kaufen"), PRONOUNS["I"], "past", direct=phrase("coat"), negated=True, time=TODAY),
      "I did not buy the coat today.", "Ich habe heute den Mantel nicht gekauft."),
     (Clause(verb("aufmachen"), phrase("boy"), "progressive", direct=WINDOW),
      "The boy is opening the window.", "Der Junge macht das Fenster auf."),
-    (Clause(verb("ankommen"), phrase("train", plural=True), "past", time=today()),
+    (Clause(verb("ankommen"), phrase("train", plural=True), "past", time=TODAY),
      "The trains arrived today.", "Die Züge sind heute angekommen."),
     (Clause(verb("geben"), phrase("mother", "my"), indirect=phrase("neighbour", "a"), direct=phrase("key")),
      "My mother gives a neighbour the key.", "Meine Mutter gibt einem Nachbarn den Schlüssel."),
