@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any
 
-from resmlp_mt.cli.arguments import add_flag, add_number, command_parser, nonempty_path, number_within, run_of
+from resmlp_mt.cli.arguments import add_flag, add_number, add_path, command_parser, nonempty_path, number_within, run_of
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.score import scoring
 from resmlp_mt.score.detokenize import SUBWORDS
@@ -12,7 +12,8 @@ from resmlp_mt.score.detokenize import SUBWORDS
 SCORES = """
 sacreBLEU and chrF2 are of running text. Tokenized BLEU is of the model's own words against the reference tokenized by
 Moses' rules, without smoothing, as papers before sacreBLEU report it (multi-bleu.perl, fairseq-score): usually higher.
-Languages without spaces (Chinese, Thai, ...) have it with --tokenizer moses and --tokenized-reference alone.
+For languages without spaces (Chinese, Thai, ...) it is computed only if both --tokenizer moses and
+--tokenized-reference are given.
 
 examples:
   resmlp-mt score gen.out --reference test.de --target-lang de
@@ -53,7 +54,7 @@ example:
 
 def score() -> argparse.ArgumentParser:
     parser = command_parser(SCORES, _score)
-    file: Any = {"type": lambda text: str(nonempty_path(text)), "metavar": "FILE"}
+    file: Any = {"type": lambda text: "/dev/stdin" if text == "-" else str(nonempty_path(text)), "metavar": "FILE"}
     parser.add_argument("generated", nargs="*", help=FILES, **file)
     parser.add_argument("--hypotheses", help=HYPOTHESES, **file)
     reference = parser.add_mutually_exclusive_group(required=True)
@@ -68,7 +69,7 @@ def score() -> argparse.ArgumentParser:
     add_number(parser, "--nbest", 1_000_000, NBEST, 1)
     add_flag(parser, "--split-compounds", SPLIT)
     parser.add_argument("--baseline", help=BASELINE, **file)
-    parser.add_argument("--output", help="write the detokenized hypotheses to this file", **file)
+    add_path(parser, "--output", "FILE", "write the detokenized hypotheses to this file")
     add_flag(parser, "--json", "print one JSON object")
     return parser
 

@@ -11,7 +11,7 @@ import secrets
 import shutil
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
@@ -21,6 +21,7 @@ import portalocker
 from resmlp_mt.common.errors import UserError
 
 PathLike = str | os.PathLike[str]
+Read = Callable[[PathLike], Iterable[str]]  # a function that returns the lines of a file, as ``read_lines`` does
 Line = TypeVar("Line", str, bytes)
 LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
 LONGEST_LINE = 1 << 26  # bytes; a small compressed file can hold a line much larger than the memory

@@ -62,14 +62,10 @@ def check_tokenization(lines: Sequence[str], tokenized: bool, what: str) -> None
     """Refuse tokens given as running text, and the reverse: every score would be wrong without an error."""
     other = re.compile(r"\w[.?!]$" if tokenized else r"\w \.$")
     if 2 * sum(other.search(line) is not None for line in lines) > len(lines):
-        example = next(filter(other.search, lines))
+        kinds, advice = ("tokens", "running text"), "detokenize, for hypotheses by --tokenizer moses"
         if tokenized:
-            raise UserError(
-                f"{what}: running text, not tokens ('{example:.60}'): tokenize, or for hypotheses give --tokenizer none"
-            )
-        raise UserError(
-            f"{what}: tokens, not running text ('{example:.60}'): detokenize, for hypotheses by --tokenizer moses"
-        )
+            kinds, advice = kinds[::-1], "tokenize, or for hypotheses give --tokenizer none"
+        raise UserError(f"{what}: {kinds[0]}, not {kinds[1]} ('{next(filter(other.search, lines)):.60}'): {advice}")
 
 
 class Moses:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, read_lines
+from resmlp_mt.common.files import PathLike, Read, read_lines
 
 _SENTENCE_LINE = re.compile(r"[STHDPAIE]-[0-9]+(?:_[0-9]+)?\t")
 _SCORE = re.compile(r"\t[^\t]*")
@@ -33,7 +33,7 @@ def is_sentence_line(line: str) -> bool:
     return _SENTENCE_LINE.match(line) is not None
 
 
-def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int, Hypothesis]:
+def read_generate_output(paths: Sequence[PathLike], nbest: int = 1, read: Read = read_lines) -> dict[int, Hypothesis]:
     """Read the hypotheses of a run by sentence number; for a run in shards, from one file per shard.
 
     Of the ``nbest`` hypotheses of a sentence, the first one is used: fairseq prints the best one first.
@@ -43,7 +43,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
         finished = False
         previous, rank = -1, 0  # the sentence of the last H- line, and its H- lines so far
         target = ""  # the last T- line
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(read(path), start=1):
             if _CLOSING_LINE.match(line):
                 finished = True
             elif is_sentence_line(line):
@@ -57,9 +57,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1) -> dict[int,
             where = f"{path}:{number}"
             match = _HYPOTHESIS.fullmatch(line)
             if match is None:
-                raise UserError(
-                    f"{where}: not a whole H- line (id, score and text, with tabs): run the generation again"
-                )
+                raise UserError(f"{where}: not a whole H- line (id, score, text, with tabs): generate again")
             sentence = int(match[1])
             rank = rank + 1 if sentence == previous else 1
             previous = sentence

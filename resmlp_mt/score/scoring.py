@@ -14,7 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, check_can_be_written, check_outputs, read_lines
+from resmlp_mt.common.files import Read, atomic_write, check_can_be_written, check_outputs, read_lines
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
 from resmlp_mt.score.generate_output import check_translated, is_sentence_line, ordered_texts, read_generate_output
 from resmlp_mt.text.subwords import WORD_START
@@ -114,7 +114,6 @@ def complete(args: Namespace) -> None:
         args.subwords = "none" if args.hypotheses else "subword_nmt"
     if args.tokenizer is None:
         args.tokenizer = "none" if args.hypotheses or args.subwords == "sentencepiece" else "moses"
-    args.generated = ["/dev/stdin" if path == "-" else path for path in args.generated]
 
 
 def score(args: Namespace) -> dict[str, Any]:
@@ -206,24 +205,25 @@ def _read_system(args: Namespace, reference: list[str]) -> list[str]:
 
 def _read_baseline(args: Namespace, moses: Moses, reference: list[str]) -> list[str]:
     """Return the baseline as running text, from fairseq-generate's output or finished text."""
-    what = args.baseline
-    if not any(map(is_sentence_line, read_lines(what))):
-        return words_of(args.target_lang, _read_text(what, len(reference)), "none", False, reference, what)
-    lines = _read_generated([what], args.nbest, len(reference))
+    what, given = args.baseline, list(read_lines(args.baseline))  # once: it may be a pipe
+    if not any(map(is_sentence_line, given)):
+        lines = _read_text(what, len(reference), lambda _: given)
+        return words_of(args.target_lang, lines, "none", False, reference, what)
+    lines = _read_generated([what], args.nbest, len(reference), lambda _: given)
     tokenized = args.tokenizer == "moses"
     words = words_of(args.target_lang, lines, args.subwords, tokenized, reference, what)
     return [moses.text(line) for line in words] if tokenized else words
 
 
-def _read_generated(paths: list[str], nbest: int, count: int) -> list[str]:
-    hypotheses = read_generate_output(paths, nbest)
+def _read_generated(paths: list[str], nbest: int, count: int, read: Read = read_lines) -> list[str]:
+    hypotheses = read_generate_output(paths, nbest, read)
     check_translated(hypotheses)
     return ordered_texts(hypotheses, count)
 
 
-def _read_text(path: str, count: int | None = None) -> list[str]:
+def _read_text(path: str, count: int | None = None, read: Read = read_lines) -> list[str]:
     """Read a file of plain lines, exactly ``count`` of them, if given."""
-    lines = list(read_lines("/dev/stdin" if path == "-" else path))
+    lines = list(read(path))
     if not any(map(str.strip, lines)):
         raise UserError(f"{path}: {'blank lines alone' if lines else 'empty'}")
     for number, line in enumerate(lines, start=1):

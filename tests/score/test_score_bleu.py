@@ -78,6 +78,9 @@ def test_a_baseline_adds_the_paired_bootstrap(test_set, score_bleu, kind):
     for name, test in result["paired_bootstrap"].items():
         assert test["system"]["score"] == pytest.approx(result["scores"][name]["score"], abs=1e-4)
         assert test["baseline"]["score"] < test["system"]["score"] and 0 < test["p_value"] <= 1
+    with subprocess.Popen(["cat", test_set / "base"], stdout=subprocess.PIPE) as cat:
+        piped = json.loads(score_bleu("gen.out", *DE, "--baseline", f"/dev/fd/{cat.stdout.fileno()}", "--json"))
+    assert piped == {**result, "baseline": piped["baseline"]}
     out = score_bleu("gen.out", *DE, "--baseline", "gen.out")
     assert "gen.out, which says the same in every line" in out and out.count("p = 1.0000") == 2
 
@@ -127,6 +130,7 @@ def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, c
         ("gen.out --target-lang de --reference only.tok --output ref.de/x", "ref.de is no folder that can be written"),
         ("gen.out --target-lang de --reference only.tok", "only.tok: tokens, not running text"),
         ("gen.out --target-lang de --reference ref.de --tokenized-reference ref.de", "running text, not tokens"),
+        ("gen.out --target-lang de --reference ref.de --baseline -", "^/dev/stdin: empty"),  # pytest's is
         ("gen.out --reference r", "--target-lang is needed"),
         ("gen.out --reference r --target-lang fr --split-compounds", "German alone"),
     ],
