@@ -11,7 +11,7 @@ from resmlp_mt.common.options import Checked, option
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
 from resmlp_mt.text.tokenizer import SPECIAL
-from resmlp_mt.text.words import LineTokenizer, Words, check_words
+from resmlp_mt.text.words import LONGEST_WORD, LineTokenizer, Words, check_words
 
 # BPE is not learned from words that end with these. A merge could make them the last subword of a word: "@@" would then
 # be read as the mark that the word continues, the others as fairseq's own symbols.
@@ -106,7 +106,7 @@ class ChunkTokenizer:
         self._names = names
 
     def __call__(self, chunk: Chunk) -> ChunkResult:
-        lines: list[list[str]] = []
+        lines: list[list[str | None]] = []
         not_utf8 = [0, 0]
         dropped: Counter[str] = Counter()
         for number, pair in enumerate(chunk.pairs, start=chunk.first):
@@ -118,13 +118,11 @@ class ChunkTokenizer:
                             f"{name}:{number}: {what}: validation and test lines are never dropped: "
                             "mend the line, or take it out of both sides"
                         )
-            known = [line for line in words if line is not None]
-            if len(known) == len(pair):
-                lines.append(known)
-            else:
+            if None in words:
                 dropped["not UTF-8"] += 1
-                for side, line in enumerate(words):
-                    not_utf8[side] += line is None
+                not_utf8 = [total + (line is None) for total, line in zip(not_utf8, words, strict=True)]
+            else:
+                lines.append(words)
         texts = tuple("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
         return ChunkResult(len(chunk.pairs), texts, dropped, not_utf8)
 
@@ -158,8 +156,7 @@ class ChunkSplitter:
     def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
         self._split = subwords.load(learned)
         self._filter = pair_filter
-        # A line with more characters has too many subwords in any case, so it is not split: a line of 1 MB
-        # without a space would take long.
+        # A line with more characters has too many subwords in any case.
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
@@ -169,13 +166,12 @@ class ChunkSplitter:
         dropped: Counter[str] = Counter()
         for pair in chunk.pairs:
             words = [line.decode() for line in pair]
-            pieces = ["" if len(line) > self._most else self._split(line) for line in words]
-            lengths = [
-                sys.maxsize if len(line) > self._most else len(split.split(" ")) if split else 0
-                for line, split in zip(words, pieces, strict=True)
-            ]
-            reason = self._filter.why_dropped(lengths) if self._filter else None
-            if reason:
+            if self._filter and any(map(self._is_too_long, words)):
+                dropped["too long" if all(words) else "empty"] += 1
+                continue
+            pieces = [self._split(line) for line in words]
+            lengths = [len(split.split()) for split in pieces]
+            if self._filter and (reason := self._filter.why_dropped(lengths)):
                 dropped[reason] += 1
                 continue
             for side in (0, 1):
@@ -188,6 +184,12 @@ class ChunkSplitter:
         return ChunkResult(
             len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols
         )
+
+    def _is_too_long(self, line: str) -> bool:
+        """Return whether a training line is dropped without being split: a word of 1 MB would take long."""
+        if len(line) <= min(self._most, LONGEST_WORD):
+            return False
+        return len(line) > self._most or max(map(len, line.split())) > LONGEST_WORD
 
 
 class WordCounter:

@@ -38,11 +38,10 @@ class Subwords(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.learner == "tokenizers":
-            if self.kind != "bpe":
-                raise UserError("--bpe-learner tokenizers: learns BPE, not sentencepiece's pieces: leave it out")
-            if find_spec("tokenizers") is None:
-                raise UserError("--bpe-learner tokenizers: is not installed: pip install 'tokenizers>=0.23.1'")
+        if self.learner == "tokenizers" and self.kind != "bpe":
+            raise UserError("--bpe-learner tokenizers: learns BPE, not sentencepiece's pieces: leave it out")
+        if self.learner == "tokenizers" and find_spec("tokenizers") is None:
+            raise UserError("--bpe-learner tokenizers: is not installed: pip install 'tokenizers>=0.23.1'")
 
     @property
     def file_name(self) -> str:
@@ -126,10 +125,8 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int) -> No
         env={**os.environ, "RAYON_NUM_THREADS": str(jobs)},
         preexec_fn=end_with_parent,
     )
-    if done.returncode < 0:
-        raise UserError(f"tokenizers was killed by signal {-done.returncode} (out of memory?) while it learned BPE")
     if done.returncode:
-        *_, complaint = ["no message", *done.stderr.decode(errors="replace").splitlines()]
+        *_, complaint = [f"{done.returncode} (out of memory?)", *done.stderr.decode(errors="replace").splitlines()]
         raise UserError(f"tokenizers failed while it learned BPE: {complaint}")
 
 

@@ -152,19 +152,13 @@ def test_what_a_failed_run_did_not_make_is_not_ours(tmp_path: Path) -> None:
     assert (tmp_path / "a").read_text() == "a user's"
 
 
-def _sized(path: Path, size: int) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("wb") as file:
-        file.truncate(size)
-    return path
-
-
 def test_what_a_killed_run_left_unfinished_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=1000))
     with pytest.raises(UserError, match=r"1\.0 kB free on its disk, but about 3\.0 kB needed"):
         check_disk(tmp_path, 1000)
-    _sized(tmp_path / "tokenized" / ".train.1.en.01234567.tmp", 1000)
-    _sized(tmp_path / ".data-bin.01234567.tmp" / "new" / "train.bin", 1000)
+    for name in "tokenized/.train.1.en.01234567.tmp", ".data-bin.01234567.tmp/new/train.bin":
+        (tmp_path / name).parent.mkdir(parents=True)
+        (tmp_path / name).write_bytes(bytes(1000))
     check_disk(tmp_path, 1000)
     with pytest.raises(UserError, match=r"about 1\.0 kB needed \(1 bytes of downloads"):
         check_disk(tmp_path, 1000, download=1)

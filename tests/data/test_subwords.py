@@ -55,25 +55,18 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, bool], 
     return files
 
 
-@pytest.fixture(params=[False, True], ids=["unseen", "seen"])
-def nasty(request: pytest.FixtureRequest) -> bool:
-    return request.param
-
-
-def fairseqs(kind: str, path: Path):
-    """Return fairseq's own subword encoder, as in fairseq-interactive."""
+@pytest.mark.parametrize("nasty", [False, True], ids=["unseen", "seen"])
+@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
+def test_nasty_lines_come_back(learned: dict[tuple[str, bool], Path], kind: str, nasty: bool) -> None:
     from fairseq.data.encoders.sentencepiece_bpe import SentencepieceBPE, SentencepieceConfig
     from fairseq.data.encoders.subword_nmt_bpe import SubwordNMTBPE
 
-    if kind == "bpe":
-        return SubwordNMTBPE(SimpleNamespace(bpe_codes=str(path), bpe_separator="@@"))
-    return SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(path)))
-
-
-@pytest.mark.parametrize("kind", ["bpe", "sentencepiece"])
-def test_nasty_lines_come_back(learned: dict[tuple[str, bool], Path], kind: str, nasty: bool) -> None:
-    split = Subwords(kind).load(learned[kind, nasty])
-    theirs = fairseqs(kind, learned[kind, nasty])
+    path = learned[kind, nasty]
+    split = Subwords(kind).load(path)
+    if kind == "bpe":  # fairseq's own encoders, as in fairseq-interactive
+        theirs = SubwordNMTBPE(SimpleNamespace(bpe_codes=str(path), bpe_separator="@@"))
+    else:
+        theirs = SentencepieceBPE(SentencepieceConfig(sentencepiece_model=str(path)))
     for line in [*TEXT, *map(SETTLE, NASTY_LINES), "unseen Wörter 123"]:
         assert split(line) == theirs.encode(line)
         assert theirs.decode(split(line)) == line
@@ -110,6 +103,9 @@ def test_a_line_that_must_be_too_long_is_not_split(learned: dict[tuple[str, bool
     done = splitter(Chunk(1, [(b"l" * 10_000_000, b"low"), (b"lower " * 9, b"low"), (b"lower " * 10, b"low")]))
     assert (done.dropped, done.counts[0].words) == ({"too long": 2}, 9)
     assert "l" * 10_000_000 not in splitter._split._known
+    pairs = [(b"low", b"l" * letters + b" low") for letters in (10_000, 10_001)]
+    done = ChunkSplitter(Subwords("bpe"), learned["bpe", False], PairFilter(max_length=10**6))(Chunk(1, pairs))
+    assert (done.dropped, done.counts[1].words) == ({"too long": 1}, 2)
 
 
 def test_only_pieces_are_for_the_dictionary(tmp_path: Path) -> None:
