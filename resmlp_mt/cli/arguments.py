@@ -2,6 +2,7 @@
 
 import argparse
 import importlib
+import re
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -96,17 +97,19 @@ def add_options(parser: Container, options: type) -> None:
         elif kind is tuple:
             more = {"nargs": "+", "default": [], "metavar": about["metavar"]}
         else:
-            metavar = (
-                None if "choices" in about else {int: "N", float: "X"}.get(kind, about.get("metavar", name.upper()))
-            )
-            more = {"type": kind, "default": default, "choices": about.get("choices"), "metavar": metavar}
+            metavar = {int: "N", float: "X"}.get(kind, about.get("metavar", name.upper()))
+            more = {"type": kind, "default": default}
+            more |= {"choices": about["choices"]} if "choices" in about else {"metavar": metavar}
         help = f"do not {about['help']}" if default is True else about["help"]
         parser.add_argument("--" + name.replace("_", "-"), dest=each.name, help=help, **more)
 
 
 def given(args: argparse.Namespace, options: type[Given]) -> Given:
     """Return the values of the options that ``add_options`` added, as their dataclass."""
-    return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
+    try:
+        return options(**{each.name: getattr(args, each.name) for each in fields(options)})  # type: ignore[arg-type]
+    except UserError as error:  # it begins with the option, or with a field's name
+        raise UserError(re.sub(r"^\w[\w-]*", lambda name: f"--{name[0].replace('_', '-')}", str(error))) from error
 
 
 def add_user_dir(parser: argparse.ArgumentParser, more: str = ", such as a mixing") -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from resmlp_mt.cli.arguments import add_flag, add_number, add_options, add_path, command_parser, given
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, from_here, how_to_translate, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.data.wmt14 import TASKS, Preparation
@@ -94,5 +94,7 @@ def _wmt14(args: argparse.Namespace) -> None:
         return
     with working(args.jobs) as workers:
         print(format_summary(preparation.run(workers, args.overwrite)))
-    print(f"next: bash examples/wmt14_{args.pair.replace('-', '_')}/train.sh resmlp6 {shlex.quote(str(args.out))}")
+    train = Path(__file__).parents[2] / f"examples/wmt14_{args.pair.replace('-', '_')}/train.sh"
+    if train.exists():  # in a checkout
+        print(f"next: {shlex.join(['bash', str(from_here(train)), 'resmlp6', str(args.out)])}")
     print(how_to_translate(args.out / "data-bin", args.out / "resmlp6"))

@@ -1,7 +1,6 @@
 """Options as fields of dataclasses, from which command lines and checks are made."""
 
-from dataclasses import Field, field, fields
-from functools import cache
+from dataclasses import field, fields
 from typing import Any, get_args, get_origin
 
 from resmlp_mt.common.errors import UserError
@@ -16,20 +15,15 @@ class Checked:
     """The base of a dataclass of options: creating one checks that all values are possible."""
 
     def __post_init__(self) -> None:
-        kind: Any = type(self)
-        for each, kinds in _fields(kind):
-            value, about = getattr(self, each.name), each.metadata
+        options: Any = self
+        for each in fields(options):
+            kinds, value, about = types_of(each.type), getattr(self, each.name), each.metadata
             right = type(value) in kinds or (float in kinds and type(value) is int)
             if right and value is not None:
                 right = value in about.get("choices", [value]) and about.get("least", value) <= value
                 right = right and value <= about.get("most", value)
             if not right:
                 raise UserError(f"{about.get('name', each.name)} {value!r:.60}: give {expected(kinds, about)}")
-
-
-@cache
-def _fields(kind: Any) -> list[tuple[Field[Any], tuple[Any, ...]]]:
-    return [(each, types_of(each.type)) for each in fields(kind)]
 
 
 def types_of(annotation: Any) -> tuple[Any, ...]:

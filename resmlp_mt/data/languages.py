@@ -1,6 +1,7 @@
-"""Check language names: which ones fit fairseq's file names, and which codes Moses' rules and sacrebleu know."""
+"""Check names: of languages, by fairseq's file names, Moses' rules and sacrebleu; of folders, by fairseq's options."""
 
 import re
+from pathlib import Path
 
 from resmlp_mt.common.errors import UserError
 
@@ -30,3 +31,9 @@ def check_name(language: str, option: str) -> str:
     if re.fullmatch("[A-Za-z0-9_]{1,64}", language):
         return language
     raise UserError(f"{option} {language!r}: give letters, digits and _ alone, such as en, de or pt_BR")
+
+
+def check_folder(folder: Path) -> None:
+    """Check that fairseq takes a folder's name for what it is."""
+    if re.search(r":|\$\{|^-", str(folder)):
+        raise UserError(f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another")

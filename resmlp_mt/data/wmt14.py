@@ -221,9 +221,7 @@ class Preparation:
         also = [official.step(self.out, self.folder / official.archive.name, langs) for official in sets]
         texts = [OfficialText(*official.paths(self.out, langs)) for official in sets]
         corpus = Corpus(langs, train, texts[:-1], texts[-1:], self.sample)
-        recipe = CorpusRecipe(
-            Words("moses", dash_splits=True), self.subwords, PairFilter(max_length=250, max_ratio=1.5)
-        )
+        recipe = CorpusRecipe(Words(dash_splits=True), self.subwords, PairFilter(max_length=250, max_ratio=1.5))
         return prepare(corpus, recipe, self.out, workers, also, overwrite, self._obtain)
 
     def __str__(self) -> str:

@@ -31,23 +31,6 @@ ROOT = Path(__file__).parents[2]
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 
-def _command(corpus: Corpus, out: Path, *options: str) -> list[str]:
-    """Return the command line that prepares a corpus as RECIPE does."""
-    command = [sys.executable, str(ROOT / "scripts/prepare_text.py"), "--source-lang", "en", "--target-lang", "de"]
-    for split in ("train", "valid", "test"):
-        for source in corpus.sets[split]:
-            command += [f"--{split}", *map(str, source.inputs)]
-    return [*command, "--out", str(out), "--symbols", "60", "--max-ratio", "8", "--keep-punctuation", *options]
-
-
-def _binarized(out: Path) -> dict[str, bytes]:
-    """Return the files in data-bin that fairseq-preprocess makes, too."""
-    files = contents(out / "data-bin")
-    assert files.pop("bpe.codes") == (out / "bpe.codes").read_bytes()
-    assert json.loads(files.pop("text.json"))["learned"] == "bpe.codes"
-    return files
-
-
 @pytest.fixture(scope="module")
 def prepared(corpus: Corpus, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of the made-up corpus, prepared once."""
@@ -237,7 +220,10 @@ def test_binarized_as_by_fairseq_preprocess(prepared, tmp_path, monkeypatch):
     (tmp_path / "theirs" / "preprocess.log").unlink()
     monkeypatch.setattr("resmlp_mt.data.binarize.BLOCK", 7)
     Binarizing(prepared / "subwords", tmp_path / "ours", ("en", "de")).run({"train": 297, "valid": 40, "test": 43})
-    assert contents(tmp_path / "theirs") == contents(tmp_path / "ours") == _binarized(prepared)
+    files = contents(prepared / "data-bin")
+    assert files.pop("bpe.codes") == (prepared / "bpe.codes").read_bytes()
+    assert json.loads(files.pop("text.json"))["learned"] == "bpe.codes"
+    assert contents(tmp_path / "theirs") == contents(tmp_path / "ours") == files
 
 
 @pytest.mark.parametrize("symbols", [9, 12, 65_495, 65_496])
@@ -294,7 +280,8 @@ def _own_files(out: Path) -> list[Path]:
     [
         (["--source-lang", "german"], "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
         (["--tokenize", "none", "--dash-splits"], "--dash-splits: is of --tokenize moses"),
-        (["--max-ratio", "nan"], "max_ratio nan: give a number from 1 to"),
+        (["--max-ratio", "nan"], "^--max-ratio nan: give a number from 1 to"),
+        (["--out", "a:b"], "^a:b: fairseq reads no name with ':' or"),
         (["--test", "nowhere", "nowhere"], "nowhere: no such file"),
         (["--test", "utf-16.txt", "utf-16.txt"], r"utf-16\.txt: is no UTF-8 text .*: iconv -f UTF-16"),
     ],
@@ -304,7 +291,10 @@ def test_a_command_that_fails_changes_nothing(corpus, tmp_path, tmp_path_factory
     before = _snapshot(tmp_path)
     monkeypatch.chdir(tmp_path_factory.mktemp("text"))
     Path("utf-16.txt").write_text("text\n" * 9, encoding="utf-16")
-    monkeypatch.setattr("sys.argv", [*_command(corpus, tmp_path)[1:], *options])
+    command = ["prepare-text", "--source-lang", "en", "--target-lang", "de", "--out", str(tmp_path)]
+    for split, (source,) in corpus.sets.items():
+        command += [f"--{split}", *map(str, source.inputs)]
+    monkeypatch.setattr("sys.argv", [*command, *options])
     with pytest.raises(SystemExit) as ended:
         cli.main("prepare-text")
     assert re.search(message, str(ended.value.code)) and "\n" not in str(ended.value.code)
@@ -343,3 +333,18 @@ def test_a_text_in_latin_1_is_refused(corpus, tmp_path):
     with pytest.raises(UserError, match=r"bad\.de: 2\d\d of 300 lines \(9\d\.\d%\) are not UTF-8: .*iconv -f LATIN1"):
         prepare(bad, RECIPE, tmp_path / "out")
     assert not (tmp_path / "out" / "tokenized" / "train.1.en").exists()
+
+
+@pytest.mark.parametrize(
+    ("lang", "line", "told"),
+    [
+        ("th", "A ที่นี่", ["ที ่ นี ่"]),
+        ("uk", "Ось п'ять", ["п 'ять"]),
+        ("fr", 'Prix : 3,5 % ; "l\'été" (peut-être) ? R&D !', []),
+    ],
+)
+def test_words_that_moses_rules_tear_apart_are_told(corpus, tmp_path, capsys, without_binarizing, lang, line, told):
+    torn = dataclasses.replace(_with(corpus, tmp_path, "valid", 1, f"{line}\n".encode() * 40), langs=("en", lang))
+    with pytest.raises(UserError, match="as far as"):
+        prepare(torn, RECIPE, tmp_path / "out")
+    assert re.findall(r"bad\.de: 40 of 40 lines .* apart, such as (.*): give ", capsys.readouterr().err) == told

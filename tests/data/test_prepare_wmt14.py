@@ -90,12 +90,8 @@ def run(server: Server, tmp_path: Path):
     return lambda *arguments, kill=None: Command(tmp_path, urls, arguments, kill).run()
 
 
-def _words(path: Path) -> list[str]:
-    return [line.replace("@@ ", "") for line in path.read_text().split("\n")[:-1]]
-
-
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
-def test_from_archives_to_data_bin(run, server, tmp_path, pair):
+def test_from_archives_to_data_bin(run, server, tmp_path, monkeypatch, pair):
     out, (source, target) = tmp_path / "out", pair.split("-")
     done = run(pair, "--out", out, *SMALL)
     assert (done.status, done.error) == (0, "")
@@ -114,7 +110,7 @@ def test_from_archives_to_data_bin(run, server, tmp_path, pair):
         assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)
 
     # The two sides are aligned if their lines name the same things.
-    sides = [_words(out / "subwords" / f"train.{lang}") for lang in (source, target)]
+    sides = [(out / f"subwords/train.{lang}").read_text().replace("@@ ", "").splitlines() for lang in (source, target)]
     assert len(sides[0]) == len(sides[1]) == train["kept"]
     for word, other in zip(("minister", "horse", "house", "report"), NAMED_ALIKE[target], strict=True):
         counts = [[f" {line.lower()} ".count(f" {name.lower()} ") for line in side]
@@ -123,8 +119,10 @@ def test_from_archives_to_data_bin(run, server, tmp_path, pair):
 
     fetched = {name for name, _, _ in server.requests}
     assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(VALID[pair]) + 1
+    monkeypatch.chdir(tmp_path)
     again = run(pair, "--out", out, *SMALL)
     assert again.status == 0
+    assert f"next: bash {replicas.SCRIPT.parents[1]}/examples/wmt14_{source}_{target}/train.sh resmlp6 " in again.output
     assert "tokenize train 1: nothing changed, reused" in again.output
     assert "pairs/s" not in again.output
     assert len(server.requests) == len(fetched)

@@ -36,7 +36,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, PathLike, checksum, read_lines
 from resmlp_mt.common.workers import end_with_parent
 from resmlp_mt.data.binarized import lengths
-from resmlp_mt.data.languages import check_code
+from resmlp_mt.data.languages import check_code, check_folder
 from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
 
@@ -78,9 +78,8 @@ class SharedSettings:
 
     def target_text(self, reference: Path, data: Path, out: Path, subset: str) -> tuple[list[str], np.ndarray]:
         """Return a subset's target lines and the subwords of each; refuse folder names that fairseq misreads."""
-        for folder in str(data), str(out):
-            if ":" in folder or "${" in folder or folder.startswith("-"):
-                raise UserError(f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another")
+        for folder in data, out:
+            check_folder(folder)
         if not reference.is_file():
             raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
         lines, sizes = list(read_lines(reference)), lengths(data, subset, self.langs)[1]
