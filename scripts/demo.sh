@@ -23,7 +23,7 @@ say() { printf '\n== %s\n' "$*"; }
 say "A corpus: English and German sentences of a bilingual grammar"
 python examples/toy_en_de/make_corpus.py --out "$work/raw"
 
-say "Words, joint subwords, binary files: fairseq-preprocess"
+say "Words, joint subwords, binary files: prepare_text.py"
 splits=()
 for split in train valid test; do splits+=("--$split" "$work/raw/$split.en" "$work/raw/$split.de"); done
 python scripts/prepare_text.py "${splits[@]}" --source-lang en --target-lang de --keep-punctuation --symbols 1500 --out "$work"

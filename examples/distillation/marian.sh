@@ -33,9 +33,11 @@ python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("_pymarian") is
   die "no pymarian for this Python (it has 3.10 to 3.12): pip install pymarian"
 
 mkdir -p "$run"
-sed -n 's/^H-\([0-9]*\)\t[^\t]*\t/\1\t/p' "$work/distillation/train.txt" | sort -n | cut -f2 > "$out/train.de"
+# Another student may be in training and reads these files: each appears whole, in the place of an equal one.
+sed -n 's/^H-\([0-9]*\)\t[^\t]*\t/\1\t/p' "$work/distillation/train.txt" | sort -n | cut -f2 > "$out/train.de.$$"
 { printf '%s: 0\n%s: 1\n' '"</s>"' '"<unk>"'
-  cut -d' ' -f1 "$work/data-bin/dict.de.txt" | sed 's/[\\"]/\\&/g' | awk '{print "\"" $0 "\": " NR + 1}'; } > "$out/vocab.yml"
+  cut -d' ' -f1 "$work/data-bin/dict.de.txt" | sed 's/[\\"]/\\&/g' | awk '{print "\"" $0 "\": " NR + 1}'; } > "$out/vocab.yml.$$"
+for file in train.de vocab.yml; do mv "$out/$file.$$" "$out/$file"; done
 code='import sys, _pymarian; sys.exit(_pymarian.main(["train", *sys.argv[1:]]))' # pymarian's own commands need more packages
 OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} MKL_NUM_THREADS=${MKL_NUM_THREADS:-1} python -c "$code" \
   --type transformer --model "$run/model.npz" --overwrite --seed 1 --cpu-threads 1 --workspace 2000 --data-threads 1 \

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Let the teacher translate the training sources, and make the data of both students of it. Run again, it keeps what is there.
+# Let the teacher translate the training sources, and make of them data-bin.distilled, and data-bin.both with the original
+# translations too, for the students of train.sh; marian.sh takes the translations as they are. Run again, it keeps what is there.
 #
 #   bash examples/distillation/translate.sh [WORK]      WORK: as for examples/multi30k, default work/multi30k in the checkout
 #

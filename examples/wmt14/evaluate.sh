@@ -69,8 +69,10 @@ fairseq-generate "$work/data-bin" --user-dir "${at}resmlp_mt" --path "$checkpoin
   --beam 4 --lenpen "$lenpen" --max-tokens 4096 --required-batch-size-multiple 1 "$@" > "$name.txt.part"
 mv "$name.txt.part" "$name.txt"
 
-cat "${references[@]}" > "$run/$subset.reference"
-cat "$work/tokenized/$subset".?."$target" > "$run/$subset.tokens" # entities (&amp;) resolved, punctuation normalized
+# Another LENPEN may be evaluated at the same time, and reads these files: each appears whole, in the place of an equal one.
+cat "${references[@]}" > "$run/$subset.reference.$$"
+cat "$work/tokenized/$subset".?."$target" > "$run/$subset.tokens.$$" # entities (&amp;) resolved, punctuation normalized
+for file in reference tokens; do mv "$run/$subset.$file.$$" "$run/$subset.$file"; done
 subwords=subword_nmt
 if [ -f "$work/sentencepiece.bpe.model" ]; then subwords=sentencepiece; fi
 python "${at}scripts/score_bleu.py" "$name.txt" --reference "$run/$subset.reference" --target-lang "$target" --tokenizer moses \

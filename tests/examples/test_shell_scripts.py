@@ -157,6 +157,27 @@ def test_each_pair_has_its_validation_set_and_german_compounds_alone_are_split(r
     assert ("--split-compounds" in calls()[-1]) == (language == "de")
 
 
+@pytest.mark.parametrize(
+    ("script", "shared"),
+    [
+        ("wmt14_en_de/evaluate.sh resmlp6", "resmlp6/test.reference resmlp6/test.tokens"),
+        ("distillation/marian.sh tiny", "distillation/marian/train.de distillation/marian/vocab.yml"),
+    ],
+)
+def test_what_another_run_reads_is_never_cut_short(run, tmp_path, script, shared):
+    work = tmp_path / "here" / "work"
+    prepare(work)
+    files = [work / name for name in ["distillation/train.txt", *shared.split()]]
+    for file in files:
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("whole\n")
+    reading = [file.open() for file in files[1:]]
+    assert run(*f"examples/{script} work".split()).returncode == 0
+    assert [file.read() for file in reading] == ["whole\n"] * 2
+    assert "whole\n" not in [file.read_text() for file in files[1:]]
+    assert not [path for path in work.rglob("*") if path.suffix[1:].isdigit()]
+
+
 def test_the_demo_takes_its_folder_from_where_it_is_started(run, calls, tmp_path):
     checkout = tmp_path / "checkout"
     for name in "scripts/demo.sh", "examples/recipe.sh":
