@@ -140,6 +140,19 @@ def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dic
     assert "was made in another place and moved here: remove the folder" in the_error(set_up(checkout, **fake))
 
 
+def test_every_python_is_tested_and_its_result_told(tmp_path: Path) -> None:
+    stub(tmp_path / "scripts" / "test.sh", 'echo "$PYTHON $*"\n[[ $VENV != */.venvs/3.11 ]]')
+    shutil.copy(ROOT / "scripts" / "test_pythons.sh", tmp_path / "scripts")
+    for name, version in ("python3.10", "3.10"), ("python3.11", "3.11"), ("python3.12", "3.9"):
+        stub(tmp_path / "bin" / name, f"echo {version}")
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PYENV_ROOT": "/nowhere", "VERSIONS": "3.10 3.11 3.12"}
+    command = ["bash", tmp_path / "scripts" / "test_pythons.sh", "-x"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    told = ["Python 3.10: PASSED", "Python 3.11: FAILED", "Python 3.12: not on this machine"]
+    assert (done.returncode, done.stdout.splitlines()) == (1, ["python3.10 -x", "python3.11 -x", *told])
+
+
 def test_project_file_and_tested_versions_agree() -> None:
     tomllib = pytest.importorskip("tomllib")  # in Python from 3.11
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
