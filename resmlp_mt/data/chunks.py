@@ -170,7 +170,7 @@ class ChunkSplitter:
                 dropped["too long" if all(words) else "empty"] += 1
                 continue
             pieces = [self._split(line) for line in words]
-            lengths = [len(split.split()) for split in pieces]
+            lengths = [len(split.split(" ")) if split else 0 for split in pieces]
             if self._filter and (reason := self._filter.why_dropped(lengths)):
                 dropped[reason] += 1
                 continue
