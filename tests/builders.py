@@ -12,6 +12,8 @@ from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 
 PAD, EOS = 1, 2
 POSITIONS = {"token_positional_embeddings": True}
+GATED = {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True}
+MIXED = {"mixing_of_encoder_layers": "gated,attention", "mixing_of_decoder_layers": "attention,ssru"}
 OPTIONS = {
     "no mixing": {"token_mixing": "none"},
     "mlp": {"token_mixing": "mlp"},
@@ -26,9 +28,9 @@ OPTIONS = {
     "heads and relative": {"mixing_heads": 4, "mixing_relative": True},
     "a head a channel": {"mixing_heads": 64, "mixing_relative": True, "share_all_embeddings": True},
     "gated": {"token_mixing": "gated"},
-    "gated with heads": {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True},
+    "gated with heads": GATED,
     "gated with layernorm": {"token_mixing": "gated", "norm": "layernorm"},
-    "gated with a band": {"token_mixing": "gated", "mixing_heads": 4, "mixing_relative": True, "mixing_band": 2},
+    "gated with a band": {**GATED, "mixing_band": 2},
     "gated with a band beyond the sentence": {"token_mixing": "gated", "mixing_band": 13},
     "averages": {"token_mixing": "ema"},
     "averages, heads and a band": {"token_mixing": "ema", "mixing_heads": 4, "mixing_expansion": 2, "mixing_band": 2},
@@ -37,15 +39,7 @@ OPTIONS = {
     "ssru": {"token_mixing": "ssru"},
     "synthesizer": {"token_mixing": "synthesizer", "mixing_heads": 4},
     "attention": {"token_mixing": "attention", "mixing_heads": 4},
-    "mixed": {
-        "encoder_layers": 2,
-        "decoder_layers": 2,
-        "token_mixing": "gated",
-        "mixing_heads": 4,
-        "mixing_relative": True,
-        "mixing_of_encoder_layers": "gated,attention",
-        "mixing_of_decoder_layers": "attention,ssru",
-    },
+    "mixed": {**GATED, **MIXED, "encoder_layers": 2, "decoder_layers": 2},
     "layernorm": {"norm": "layernorm"},
     "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
     "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},
@@ -91,13 +85,10 @@ def build(preset="resmlp_transformer_tiny", words=40, seed=0, scatter=0.1, separ
     torch.manual_seed(seed)
     args = Namespace(**{"dropout": 0.0, "mixing_dropout": 0.0, **options})
     apply_preset(args, preset)
-
-    class Task:
-        source_dictionary = dictionary(words)
-        target_dictionary = dictionary(words + 3) if separate else source_dictionary
-
+    source = dictionary(words)
+    task = Namespace(source_dictionary=source, target_dictionary=dictionary(words + 3) if separate else source)
     with torch.no_grad(), torch.device("cpu"):  # the same numbers on every device
-        model = ResMLPTransformerModel.build_model(args, Task).double()
+        model = ResMLPTransformerModel.build_model(args, task).double()
         for name, parameter in model.named_parameters():
             parameter.add_(scatter * torch.randn_like(parameter))
             if "embed_tokens" in name:

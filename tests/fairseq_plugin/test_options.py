@@ -102,8 +102,7 @@ def test_a_checkpoint_from_before_these_options_is_the_paper_s_model():
     for name in [*vars(args)]:
         if name.startswith(("mixing_", "token_")) or name == "norm":
             delattr(args, name)
-    words = dictionary()
-    task = Namespace(source_dictionary=words, target_dictionary=words)
+    task = Namespace(source_dictionary=dictionary(), target_dictionary=dictionary())
     names = ResMLPTransformerModel.build_model(args, task).state_dict().keys()
     assert names == build().state_dict().keys()
     layer = {name.removeprefix("decoder.layers.1.") for name in names if name.startswith("decoder.layers.1.mixing")}

@@ -16,8 +16,7 @@ AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
 
 @pytest.fixture
 def data(small, tmp_path):
-    shutil.copytree(small / "bin", tmp_path / "bin")
-    return tmp_path / "bin"
+    return shutil.copytree(small / "bin", tmp_path / "bin")
 
 
 @pytest.mark.parametrize(

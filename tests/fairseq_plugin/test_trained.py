@@ -17,15 +17,11 @@ from hypothesis.extra import numpy as arrays
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, load, model_of
-from scripts import in_process
+from scripts import printed_by
 
 OLD = Path(__file__).parent / "old_checkpoints"
 FLOATS = {np.float16: 16, np.float32: 32, np.float64: 64}
-
-
-@pytest.fixture
-def average(monkeypatch):
-    return in_process("average", monkeypatch)
+average = printed_by("average")
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=20, deadline=None)

@@ -120,16 +120,10 @@ def test_a_training_that_diverged_is_not_resumed(train, checkpoint, tmp_path):
 # --amp
 
 OURS = ["resmlp_transformer_tiny", "resmlp_transformer_multi30k_gated"]
+CAN = "resmlp_mt.fairseq_plugin.trainer.has_bfloat16"  # whether the processor multiplies in bfloat16
 
 
-@pytest.fixture(params=[True])
-def can(request, monkeypatch):
-    """Whether the processor multiplies in bfloat16."""
-    monkeypatch.setattr("resmlp_mt.fairseq_plugin.trainer.has_bfloat16", lambda: request.param)
-    return request.param
-
-
-@pytest.mark.parametrize("can", [True, False], indirect=True)
+@pytest.mark.parametrize("can", [True, False])
 @pytest.mark.parametrize("arch", [*OURS, "transformer_tiny"])
 def test_a_training_multiplies_in_bfloat16_if_it_can_and_validates_and_keeps_fp32(
     train, monkeypatch, tmp_path, arch, can
@@ -143,6 +137,7 @@ def test_a_training_multiplies_in_bfloat16_if_it_can_and_validates_and_keeps_fp3
         return y
 
     monkeypatch.setattr(nn.Linear, "forward", seen)
+    monkeypatch.setattr(CAN, lambda: can)
     train(tmp_path, "--arch", arch, "--optimizer", "adam", "--amp", validate=True)
     assert products == {True: {torch.bfloat16 if can else torch.float32}, False: {torch.float32}}
     state = last(tmp_path)
@@ -150,9 +145,9 @@ def test_a_training_multiplies_in_bfloat16_if_it_can_and_validates_and_keeps_fp3
     assert {tensor.dtype for tensor in kept if tensor.is_floating_point()} == {torch.float32}
 
 
-@pytest.mark.usefixtures("can")
 @pytest.mark.parametrize("arch", OURS)
-def test_it_trains_as_fp32_does_but_for_rounding(train, tmp_path, arch):
+def test_it_trains_as_fp32_does_but_for_rounding(train, monkeypatch, tmp_path, arch):
+    monkeypatch.setattr(CAN, lambda: True)
     descent = "--arch", arch, "--optimizer", "sgd", "--max-update", 4  # with SGD the steps are the gradients
     for name, options in ("begun", ["--lr", 1e-30]), ("fp32", []), ("mixed", ["--amp"]):
         train(tmp_path / name, *descent, *options)
