@@ -8,7 +8,8 @@ import pytest
 
 from resmlp_mt.cli import run
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ROOT / "scripts"
 
 
 def in_process(name, monkeypatch):
@@ -40,10 +41,18 @@ def printed_by(name):
 
 def loaded(example):
     """Import a file of the examples as a module."""
-    spec = importlib.util.spec_from_file_location(Path(example).stem, SCRIPTS.parent / "examples" / example)
+    spec = importlib.util.spec_from_file_location(Path(example).stem, ROOT / "examples" / example)
     script = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(script)
     return script
+
+
+def stub(path, body):
+    """Write a shell script, which stands in for a command of this name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/bash\n{body}\n")
+    path.chmod(0o755)
+    return path
 
 
 def options_of(words):

@@ -10,7 +10,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts import ROOT, stub
 
 
 @pytest.fixture
@@ -18,17 +18,9 @@ def checkout(tmp_path: Path) -> Path:
     """A copy of the files that setup.sh reads, so that a test that fails does no harm."""
     root = tmp_path / "a checkout"
     (root / "scripts").mkdir(parents=True)
-    shutil.copy(ROOT / "scripts" / "setup.sh", root / "scripts")
-    for name in ("pyproject.toml", "constraints.txt", "constraints-3.10.txt"):
-        shutil.copy(ROOT / name, root)
+    for name in ("scripts/setup.sh", "pyproject.toml", "constraints.txt", "constraints-3.10.txt"):
+        shutil.copy(ROOT / name, root / name)
     return root
-
-
-def stub(path: Path, body: str) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"#!/bin/bash\n{body}\n")
-    path.chmod(0o755)
-    return path
 
 
 def set_up(checkout: Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from resmlp_mt.cli import COMMANDS
+from scripts import ROOT, stub
 
-ROOT = Path(__file__).resolve().parents[2]
 WMT14 = ["wmt14_en_de", "wmt14_en_fr"]
 WITH_WORK = {
     # script: the arguments before WORK
@@ -21,7 +21,7 @@ WITH_WORK = {
     "distillation/evaluate.sh": ["both"],
     **{f"{pair}/{script}.sh": ["resmlp6"] for pair in WMT14 for script in ("train", "evaluate")},
 }
-STUB = '#!/bin/bash\n(printf "%s|" "$(basename "$0")" "$@"; echo) >> "$CALLS"\n'
+RECORD = '(printf "%s|" "$(basename "$0")" "$@"; echo) >> "$CALLS"'
 
 
 @pytest.fixture
@@ -29,10 +29,8 @@ def run(tmp_path):
     """A function that runs a script from another folder; commands that it starts only record how they were called."""
     here, commands = tmp_path / "here", tmp_path / "bin"
     here.mkdir()
-    commands.mkdir()
     for name in "python", "resmlp-mt", "fairseq-train", "fairseq-generate":
-        (commands / name).write_text(STUB)
-        (commands / name).chmod(0o755)
+        stub(commands / name, RECORD)
 
     def call(script, *arguments, environment=True, root=ROOT, **variables):
         path = f"{commands}:/usr/bin:/bin" if environment else "/usr/bin:/bin"
@@ -50,7 +48,7 @@ def calls(tmp_path):
 
 
 def prepare(work):
-    """Make empty files, which the scripts look for before they start anything."""
+    """Make empty files, which the scripts look for before they start anything; return their folder."""
     for path in (
         *(f"data-bin/dict.{language}.txt" for language in ("en", "de", "fr")), "distillation/data-bin.both/dict.de.txt",
         "transformer/average5.pt", "test_2016_flickr.de", "newstest2014.de", "newstest2014.fr",
@@ -59,6 +57,7 @@ def prepare(work):
     ):  # fmt: skip
         (work / path).parent.mkdir(parents=True, exist_ok=True)
         (work / path).touch()
+    return work
 
 
 @pytest.mark.parametrize("script", WITH_WORK)
@@ -85,9 +84,8 @@ def test_what_is_missing_or_cannot_be_is_told_before_anything_is_made(run, tmp_p
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
         assert message in done.stderr
 
-    work, colon = tmp_path / "here" / "work", tmp_path / "here" / "a:b"
-    prepare(work)
-    prepare(colon)
+    work = prepare(tmp_path / "here" / "work")
+    prepare(tmp_path / "here" / "a:b")
     refused("a:b", "a:b: fairseq takes a colon for the end of a folder's name")
     refused("work", ".venv/bin/activate first", environment=False)
     data = "distillation/data-bin.both" if script == "distillation/train.sh" else "data-bin"
@@ -132,8 +130,7 @@ def test_a_mistake_is_told_in_one_line(run, tmp_path, command, variables, messag
 
 
 def test_another_teacher_s_translations_are_not_taken_for_this_one_s(run, tmp_path):
-    work = tmp_path / "here" / "work"
-    prepare(work)
+    work = prepare(tmp_path / "here" / "work")
     translate = "examples/distillation/translate.sh", "work"
     for _ in range(2):  # the second time it keeps what is there
         done = run(*translate)
@@ -147,8 +144,7 @@ def test_another_teacher_s_translations_are_not_taken_for_this_one_s(run, tmp_pa
 
 @pytest.mark.parametrize(("language", "sets"), [("de", ["13"]), ("fr", ["12", "13"])])
 def test_each_pair_has_its_validation_set_and_german_compounds_alone_are_split(run, calls, tmp_path, language, sets):
-    work = tmp_path / "here" / "work"
-    prepare(work)
+    work = prepare(tmp_path / "here" / "work")
     for number in "12", "13":
         (work / f"newstest20{number}.{language}").write_text(f"{number}\n")
     done = run(f"examples/wmt14_en_{language}/evaluate.sh", "resmlp6", "work", "valid")

@@ -2,26 +2,23 @@
 
 import json
 from argparse import Namespace
-from functools import partial
-from pathlib import Path
 
 import fairseq_cli.generate
-import fairseq_cli.preprocess
 import fairseq_cli.train
 import pytest
 from builders import build
 from fairseq.utils import import_user_module
 from fairseq_plugin import test_promises
-from fairseq_plugin.in_this_process import run, training
+from fairseq_plugin.in_this_process import preprocess, run, training
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import model_of
 from resmlp_mt.nn import TokenMixing
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
-from scripts import printed
+from scripts import ROOT, printed
 
-EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "your_own_mixing"
+EXAMPLE = ROOT / "examples" / "your_own_mixing"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -36,13 +33,7 @@ def registered():
 def trained(tmp_path_factory):
     """A folder with ``bin`` and ``checkpoint_last.pt``."""
     folder = tmp_path_factory.mktemp("window")
-    for language in "de", "en":
-        (folder / f"text.{language}").write_text("".join(f"a{i % 5} b{i % 3} c d e f g\n" for i in range(16)))
-    text = folder / "text"
-    run(
-        fairseq_cli.preprocess, "-s", "de", "-t", "en", "--joined-dictionary", "--destdir", folder / "bin",
-        *("--trainpref", text, "--validpref", text, "--testpref", text),
-    )  # fmt: skip
+    preprocess(folder / "text", [f"a{i % 5} b{i % 3} c d e f g\n" for i in range(16)], folder / "bin")
     options = "--user-dir", EXAMPLE, "--token-mixing", "window", "--max-update", 3
     run(fairseq_cli.train, *training(folder, folder, *options))
     return folder
@@ -86,7 +77,7 @@ def test_it_keeps_the_promises():
 
 def test_without_its_code_a_checkpoint_is_refused(trained, tmp_path, monkeypatch, capsys):
     monkeypatch.delitem(TOKEN_MIXINGS, "window")
-    plot = partial(printed("plot", monkeypatch, capsys), trained / "checkpoint_last.pt", "--out", tmp_path / "out")
+    plot = printed("plot", monkeypatch, capsys)
     with pytest.raises(UserError, match=r"checkpoint_last\.pt: --token-mixing is 'window': give one of .*--user-dir"):
-        plot()
+        plot(trained / "checkpoint_last.pt", "--out", tmp_path / "out")
     monkeypatch.setitem(TOKEN_MIXINGS, "window", TokenMixing)  # the fixture deletes it at the end
