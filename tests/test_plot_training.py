@@ -16,7 +16,7 @@ END = "2026-01-01 00:00:00 | INFO | train | epoch 001 | loss 9 | ppl 500 | wps 1
 plot_training = printed_by("plot-training")
 
 
-def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, tmp_path):
+def test_runs_are_drawn_by_the_names_of_their_folders_in_a_png_if_they_have_an_update(plot_training, tmp_path):
     logs = [tmp_path / run / "train.log" for run in ("one", "other")]
     for log in logs:
         log.parent.mkdir()
@@ -26,6 +26,10 @@ def test_runs_are_drawn_by_the_names_of_their_folders(plot_training, tmp_path):
     assert (tmp_path / "new" / "both.png").read_bytes().startswith(b"\x89PNG")
     with pytest.raises(UserError, match=r"both\.pdf: pictures are PNG: give a name that ends in \.png"):
         plot_training(*logs, "--out", tmp_path / "new" / "both.pdf")
+    (tmp_path / "empty.log").write_text("")
+    with pytest.raises(UserError, match=r"empty\.log: no update is told in it"):
+        plot_training(tmp_path / "empty.log", "--out", tmp_path / "out.png")
+    assert not (tmp_path / "out.png").exists()
 
 
 @pytest.mark.parametrize("number", [1, 17])
@@ -39,13 +43,6 @@ def test_every_panel_has_an_axis_with_its_unit_and_every_run_a_line_of_its_own(n
     assert list(loss.lines[0].get_ydata()) == [9.0, 4.5, 3.0, 2.25]
     assert len({(line.get_color(), line.get_linestyle()) for line in loss.lines}) == number
     assert sum("not in the log" in text.get_text() for axis in figure.axes for text in axis.texts) == 2  # validation
-
-
-def test_a_log_without_an_update(plot_training, tmp_path):
-    (tmp_path / "empty.log").write_text("")
-    with pytest.raises(UserError, match=r"empty\.log: no update is told in it"):
-        plot_training(tmp_path / "empty.log", "--out", tmp_path / "out.png")
-    assert not (tmp_path / "out.png").exists()
 
 
 def test_a_system_has_one_color_whatever_it_is_beside():

@@ -157,10 +157,8 @@ def test_a_band_is_zero_at_first_and_reads_its_neighbours_by_weights_of_its_own(
 
 
 def test_weights_of_a_band_are_dropped_in_training_alone():
-    x = torch.randn(6, 5, 8)
-    dropping = gated(band=2, dropout=0.25)
-    torch.nn.init.normal_(dropping.band.predict.weight)
-    band = dropping.band
+    x, band = torch.randn(6, 5, 8), gated(band=2, dropout=0.25).band
+    torch.nn.init.normal_(band.predict.weight)
     kept = band.eval().rows(x, 6)
     torch.testing.assert_close(kept, band.rows(x, 6), rtol=0, atol=0)
     mean = torch.stack([band.train().rows(x, 6) for _ in range(4000)]).mean(0)
