@@ -37,6 +37,11 @@ class Finished:
     def last_line(self):
         return self.output.rstrip("\n").split("\n")[-1]
 
+    def succeeded(self):
+        """Check that the command ended well; return it."""
+        assert self.status == 0, self.output
+        return self
+
     def check_refused(self, message):
         """Check that the command ended with one clear line."""
         assert self.status in (1, 2), self.output
@@ -93,12 +98,11 @@ def prepare(folder, source, target, **sets):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
             words = (line.removesuffix(".") + " .\n" for line in lines)
             (folder / f"{split}.words.{language}").write_text("".join(words))
-    done = start(
+    start(
         folder / "preprocess.log", "preprocess", "-s", source, "-t", target, "--joined-dictionary", "--workers", 1,
         "--destdir", folder / "data-bin",
         *(word for split in sets for word in (f"--{split}pref", folder / f"{split}.words")),
-    ).finish()  # fmt: skip
-    assert done.status == 0, done.output
+    ).finish().succeeded()  # fmt: skip
 
 
 def become_command(command, arguments, log, cwd=None, stdin=None, kill=None, reader_gone=False):

@@ -51,11 +51,10 @@ def make_corpus(folder):
 @pytest.fixture(scope="session")
 def data_bin(corpus, fairseq, tmp_path_factory):
     def preprocess(folder):
-        done = fairseq(
+        fairseq(
             "preprocess", "-s", "de", "-t", "en", "--joined-dictionary", "--workers", 1, "--destdir", folder,
             "--trainpref", corpus / "train.bpe", "--validpref", corpus / "valid.bpe",
-        )  # fmt: skip
-        assert done.status == 0, done.output
+        ).succeeded()  # fmt: skip
 
     return made_once(tmp_path_factory, "data-bin", preprocess)
 
@@ -78,8 +77,7 @@ def trained(train, tmp_path_factory):
             "--eval-bleu", "--eval-bleu-args", json.dumps({"beam": 4}), "--eval-bleu-detok", "moses",
             "--eval-bleu-remove-bpe", "--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric",
             "--log-interval", 50,
-        )  # fmt: skip
-        assert done.status == 0, done.output
+        ).succeeded()  # fmt: skip
         (folder / "log").write_text(done.output)
 
     folder = made_once(tmp_path_factory, "trained", train_into)
@@ -91,11 +89,9 @@ def generate(fairseq, data_bin, trained):
     """A function that translates the validation set by beam search with a few common options; later options win."""
 
     def run(*options, path=trained[0] / "checkpoint_best.pt", data=data_bin, **more):
-        done = fairseq(
+        return fairseq(
             "generate", data, "--user-dir", USER_DIR, "--path", path, "--gen-subset", "valid", "--beam", 4, "--cpu",
             "--required-batch-size-multiple", 1, *options, **more,
-        )  # fmt: skip
-        assert done.status == 0, done.output
-        return done
+        ).succeeded()  # fmt: skip
 
     return run

@@ -21,13 +21,6 @@ def token_scores(done):
     return {number: [float(score) for score in best[0][0].split()] for number, best in done.lines("P").items()}
 
 
-def assert_same(one, other):
-    assert one.keys() == other.keys()
-    for number in one:
-        assert [text for text, _ in one[number]] == [text for text, _ in other[number]]
-        assert [score for _, score in one[number]] == pytest.approx([score for _, score in other[number]], abs=1e-4)
-
-
 @pytest.fixture(scope="module")
 def baseline(generate):
     return generate(*N_BEST)
@@ -49,9 +42,13 @@ def test_every_sentence_gets_its_n_best_in_order_with_alignments(baseline):
 
 def test_neither_neighbours_nor_padding_nor_training_options_matter(generate, baseline):
     # --left-pad-source switches left-padding, the default, off
-    overrides = ("--model-overrides", {"dropout": 0.5, "layerscale_init": 7.0})
+    overrides, expected = ("--model-overrides", {"dropout": 0.5, "layerscale_init": 7.0}), hypotheses(baseline)
     for options in ["--batch-size", 1], ["--left-pad-source", *overrides]:
-        assert_same(hypotheses(generate(*N_BEST, *options)), hypotheses(baseline))
+        found = hypotheses(generate(*N_BEST, *options))
+        assert found.keys() == expected.keys()
+        for number, best in found.items():
+            assert [text for text, _ in best] == [text for text, _ in expected[number]]
+            assert [score for _, score in best] == pytest.approx([score for _, score in expected[number]], abs=1e-4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "int8"])

@@ -19,9 +19,6 @@ RESUMABLE = (
 )  # fmt: skip
 
 
-EXACT = {"rtol": 0, "atol": 0}
-
-
 def losses(output, kind):
     return [float(loss) for loss in re.findall(rf"\| {kind} \| .*?\bloss (\S+)", output)]
 
@@ -42,8 +39,7 @@ def test_validate_gives_the_loss_of_the_training(fairseq, data_bin, trained):
         "validate", data_bin, "--user-dir", USER_DIR, "--path", folder / "checkpoint_last.pt", "--cpu",
         "--task", "translation", "--valid-subset", "train", "--log-format", "simple",
         "--batch-size", 7, "--required-batch-size-multiple", 1,
-    )  # fmt: skip
-    assert done.status == 0, done.output
+    ).succeeded()  # fmt: skip
     during = float(re.findall(r"valid on 'train' subset \| loss (\S+)", output)[-1])
     assert float(re.findall(r"\| loss (\S+)", done.output)[-1]) == pytest.approx(during, abs=0.002)
 
@@ -51,8 +47,7 @@ def test_validate_gives_the_loss_of_the_training(fairseq, data_bin, trained):
 @pytest.fixture(scope="module")
 def unbroken(train, tmp_path_factory):
     folder = tmp_path_factory.mktemp("unbroken")
-    done = train(folder, *RESUMABLE)
-    assert done.status == 0, done.output
+    train(folder, *RESUMABLE).succeeded()
     return load_checkpoint(folder / "checkpoint_last.pt")
 
 
@@ -70,13 +65,12 @@ def test_a_killed_training_run_again_ends_like_an_unbroken_one(train, unbroken, 
     assert "Traceback" not in killed.output
     if killed.status == -signal.SIGINT:
         assert killed.last_line == "interrupted"
-    done = train(tmp_path, *RESUMABLE)
-    assert done.status == 0, done.output
+    done = train(tmp_path, *RESUMABLE).succeeded()
     assert re.search(rf"Loaded checkpoint .*checkpoint_last\.pt \({resumed_from}\)", done.output), done.output
     resumed = load_checkpoint(tmp_path / "checkpoint_last.pt")
     assert resumed["optimizer_history"][-1]["num_updates"] == UPDATES
-    torch.testing.assert_close(resumed["model"], unbroken["model"], **EXACT)
-    torch.testing.assert_close(resumed["last_optimizer_state"], unbroken["last_optimizer_state"], **EXACT)
+    for part in "model", "last_optimizer_state":
+        torch.testing.assert_close(resumed[part], unbroken[part], rtol=0, atol=0)
     assert resumed["optimizer_history"][-1] == unbroken["optimizer_history"][-1]
     assert resumed["extra_state"]["train_iterator"] == unbroken["extra_state"]["train_iterator"]
     assert not list(tmp_path.glob("*.tmp"))
@@ -102,5 +96,4 @@ def test_two_processes_go_on_with_a_training(data_bin, tmp_path):
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="fairseq's --fp16 needs a GPU")
 def test_fp16_trains(train, tmp_path):
-    done = train(tmp_path, "--max-update", 3, "--fp16", "--optimizer", "adam", "--lr", 0.001)
-    assert done.status == 0, done.output
+    train(tmp_path, "--max-update", 3, "--fp16", "--optimizer", "adam", "--lr", 0.001).succeeded()

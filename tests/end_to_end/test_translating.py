@@ -15,8 +15,6 @@ from resmlp_mt.data.raw_text import RawText
 TYPOGRAPHIC = "It's a “good” dog – isn't it…"
 CHECKPOINT = ("checkpoints", "checkpoint_best.pt", "my work/data-bin")
 TOO_LONG = r"a source sentence has \d+ positions .* but the model has 64: .* --max-source-positions \d+ or more"
-
-
 KNOWN = list(sentence_pairs(8, seed=1))  # part of the training data, which the model has learned by heart
 
 
@@ -49,8 +47,7 @@ def prepared_and_trained(tmp_path_factory, fairseq, commands_on_path):
         patch.chdir(here)
         done = subprocess.run(command, env=commands_on_path(), text=True, capture_output=True)
         assert done.returncode == 0, done.stderr
-        trained = fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=here)
-        assert trained.status == 0, trained.output
+        fairseq("train", *training("my work/data-bin", "checkpoints"), "--max-update", 2, cwd=here).succeeded()
         yield here, done.stdout
 
 
@@ -59,8 +56,7 @@ def test_interactive_and_python_translate_text_alike(interactive, corpus, data_b
     options = {"tokenizer": "moses", "bpe": "subword_nmt", "bpe_codes": str(corpus / "codes")}
     words = [text for key, value in options.items() for text in (f"--{key.replace('_', '-')}", value)]
     sources = [source for source, _ in KNOWN]
-    done = interactive(sources, *words, path=trained[0] / "checkpoint_best.pt", data=data_bin)
-    assert done.status == 0, done.output
+    done = interactive(sources, *words, path=trained[0] / "checkpoint_best.pt", data=data_bin).succeeded()
     by_command = [done.lines("D")[number][0][1] for number in range(len(sources))]
     assert sum(one == other for one, (_, other) in zip(by_command, KNOWN, strict=True)) >= 6
 
@@ -82,7 +78,7 @@ def test_what_preparing_prints_works_when_pasted_and_makes_its_subwords(prepared
     assert "D-0\t" in done.stdout and "@@" not in done.stdout.split("D-0\t")[1].splitlines()[0]
 
 
-def test_python_needs_only_folder_file_and_data(prepared_and_trained, interactive):
+def test_python_needs_folder_file_and_data_alone(prepared_and_trained, interactive):
     here, _ = prepared_and_trained
     model = ResMLPTransformerModel.from_pretrained(*CHECKPOINT)
     subwords = (here / "my work" / "subwords" / "test.de").read_text().splitlines()
@@ -94,6 +90,8 @@ def test_python_needs_only_folder_file_and_data(prepared_and_trained, interactiv
 
     other_way = ResMLPTransformerModel.from_pretrained(*CHECKPOINT, source_lang="en", target_lang="de")
     assert (other_way.task.cfg.source_lang, other_way.task.cfg.target_lang) == ("en", "de")
+    with pytest.raises(UserError, match=r"^\.: no dict.LANGUAGE.txt: give .* as the third argument"):
+        ResMLPTransformerModel.from_pretrained(*CHECKPOINT[:2])
 
 
 def test_generate_prints_running_text_beside_the_model_s_subwords(prepared_and_trained, fairseq):
@@ -129,8 +127,7 @@ def test_a_bad_line_harms_no_other(interactive, prepared_and_trained):
     alone = interactive(["baluta.", "mineta.", "so luta."])
     assert [best[0][1] for best in alone.lines("D").values()] == [found[0], found[3], found[6]]
 
-    skipping = interactive(lines[:4], "--skip-invalid-size-inputs-valid-test")
-    assert skipping.status == 0
+    skipping = interactive(lines[:4], "--skip-invalid-size-inputs-valid-test").succeeded()
     assert re.search(rf"^sentence 2 \(line 3\): skipped: {TOO_LONG}$", skipping.output, re.MULTILINE)
 
 
@@ -142,8 +139,3 @@ def test_a_translation_for_each_sentence_and_one_for_one(prepared_and_trained):
     assert model.translate("baluta.", beam=2, max_len_b=3, sampling=True, sampling_topk=5)
     with pytest.raises(UserError, match=r"sentence 2 has 71 and 0 positions .* raise --max-source-positions"):
         model.translate(["baluta.", "baluta " * 70])
-
-
-def test_data_that_cannot_be_found(prepared_and_trained):
-    with pytest.raises(UserError, match=r"^\.: no dict.LANGUAGE.txt: give .* as the third argument"):
-        ResMLPTransformerModel.from_pretrained(*CHECKPOINT[:2])

@@ -13,8 +13,7 @@ from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 
 def test_help_shows_every_option_of_the_model(fairseq):
-    done = fairseq("train", "--help", "--user-dir", USER_DIR, "--arch", "resmlp_transformer")
-    assert done.status == 0
+    done = fairseq("train", "--help", "--user-dir", USER_DIR, "--arch", "resmlp_transformer").succeeded()
     section = done.output.split("Model-specific configuration:")[1].split("\n\n")[0]
     options = {option: words for option, *words in map(str.split, section.split("\n  --")[1:])}
     assert options.keys() >= {"layerscale-init", "dropout", "encoder-layers", "token-mixing", "mixing-heads", "norm"}

@@ -22,17 +22,15 @@ def test_archives_to_score(pair, subwords, symbols, fairseq, tmp_path, monkeypat
     assert done.status == 0, done.error
 
     save = work / "resmlp"
-    done = fairseq(
+    fairseq(
         "train", *training(work / "data-bin", save), *POSITIONS, "--share-all-embeddings", "--max-update", 9,
         "--save-interval-updates", 4, "--no-epoch-checkpoints", "--batch-size", 64, "--disable-validation",
-    )  # fmt: skip
-    assert done.status == 0, done.output
+    ).succeeded()  # fmt: skip
     in_process("average", monkeypatch)("--inputs", save, "--num-update-checkpoints", 2, "--output", save / "average.pt")
     done = fairseq(
         "generate", work / "data-bin", "--user-dir", training("", "")[4], "--path", save / "average.pt", "--cpu",
         "--beam", 4, "--lenpen", 0.6, "--max-len-b", 20, "--gen-subset", "test", "--required-batch-size-multiple", 1,
-    )  # fmt: skip
-    assert done.status == 0, done.output
+    ).succeeded()  # fmt: skip
     (work / "generated").write_text(done.output)
     capsys.readouterr()
     in_process("score", monkeypatch)(
