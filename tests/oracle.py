@@ -224,17 +224,15 @@ def channel_mlp(p, name, x, options):
 def cross_attention(p, name, x, memory, options):
     """Scaled dot-product attention to the encoder's positions, head by head (Vaswani et al. 2017, equation 1)."""
     attention, heads = f"{name}.attention", options["decoder_attention_heads"]
-    keys = [linear(p, f"{attention}.k_proj", m) for m in memory]
-    values = [linear(p, f"{attention}.v_proj", m) for m in memory]
+    keys = [linear(p, f"{attention}.k_proj", m).view(heads, -1) for m in memory]
+    values = [linear(p, f"{attention}.v_proj", m).view(heads, -1) for m in memory]
     out = []
     for vector in x:
-        query = linear(p, f"{attention}.q_proj", norm(p, f"{name}.pre_affine", vector))
-        width = len(query) // heads
+        query = linear(p, f"{attention}.q_proj", norm(p, f"{name}.pre_affine", vector)).view(heads, -1)
         context = []
-        for head in range(heads):
-            part = slice(head * width, (head + 1) * width)
-            weights = torch.softmax(torch.stack([query[part] @ key[part] / math.sqrt(width) for key in keys]), 0)
-            context.append(sum(w * value[part] for w, value in zip(weights, values, strict=True)))
+        for head, q in enumerate(query):
+            weights = torch.softmax(torch.stack([q @ key[head] / math.sqrt(len(q)) for key in keys]), 0)
+            context.append(sum(w * value[head] for w, value in zip(weights, values, strict=True)))
         out.append(vector + aff(p, f"{name}.post_affine", linear(p, f"{attention}.out_proj", torch.cat(context))))
     return out
 

@@ -1,16 +1,13 @@
 """The recipes of Multi30k and of distillation, from a teacher to a score, on a made-up language."""
 
 import subprocess
-from pathlib import Path
 
 import pytest
 from fairseq_commands import TRAIN, prepare
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.lab.ablations.recipe import read_recipe
-from scripts import options_of
-
-ROOT = Path(__file__).resolve().parents[2]
+from scripts import ROOT, options_of, stub
 
 TINY = (
     "--encoder-embed-dim", 16, "--encoder-ffn-embed-dim", 16, "--cpu", "--max-epoch", 5,
@@ -56,8 +53,7 @@ def test_from_the_teacher_to_the_score(run_script, work):
 
 
 def test_the_gated_model_is_trained_as_in_its_comparison(commands_on_path, work, tmp_path):
-    (tmp_path / "fairseq-train").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
-    (tmp_path / "fairseq-train").chmod(0o755)
+    stub(tmp_path / "fairseq-train", "printf '%s\\n' \"$@\"")
     env = commands_on_path()
     env["PATH"] = f"{tmp_path}:{env['PATH']}"
     command = ["bash", "examples/multi30k/train.sh", "gated", str(work)]

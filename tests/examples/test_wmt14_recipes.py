@@ -2,16 +2,13 @@
 
 import json
 import shlex
-from pathlib import Path
 
 import pytest
 import torch
 from fairseq_commands import prepare
 
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
-from scripts import options_of
-
-ROOT = Path(__file__).resolve().parents[2]
+from scripts import ROOT, options_of
 
 PAIRS = {"en_de": "de", "en_fr": "fr"}
 RESMLP = (
@@ -45,20 +42,15 @@ def dry_run(run_script):
     return command_of
 
 
-def settings(words):
-    """Return fairseq-train's options by name."""
-    return {name.removeprefix("--"): value for name, value in options_of(words).items()}
-
-
 @pytest.mark.parametrize("pair", PAIRS)
 def test_resmlp_is_trained_as_in_the_paper_and_with_a_gate_at_half_the_transformer_s_rate(dry_run, pair):
-    paper = {"optimizer": "adagrad", "lr": "0.2", "warmup-updates": "32000", "layerscale-init": "0.2"}
-    gated = {"optimizer": "adam", "lr": "3.5e-4", "warmup-updates": "4000"}
-    both = {"dropout": {"en_de": "0.15", "en_fr": "0.1"}[pair], "label-smoothing": "0.1"}
+    paper = {"--optimizer": "adagrad", "--lr": "0.2", "--warmup-updates": "32000", "--layerscale-init": "0.2"}
+    gated = {"--optimizer": "adam", "--lr": "3.5e-4", "--warmup-updates": "4000"}
+    both = {"--dropout": {"en_de": "0.15", "en_fr": "0.1"}[pair], "--label-smoothing": "0.1"}
     kinds = {"resmlp6": "wmt", "resmlp12": "12_wmt", "gated6": "gated_wmt", "gated12": "gated_12_wmt"}
     for system, kind in kinds.items():
-        expected = {"arch": f"resmlp_transformer_{kind}_{pair}", **both, **(gated if "gated" in kind else paper)}
-        assert settings(dry_run(pair, system)).items() >= expected.items()
+        expected = {"--arch": f"resmlp_transformer_{kind}_{pair}", **both, **(gated if "gated" in kind else paper)}
+        assert options_of(dry_run(pair, system)).items() >= expected.items()
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -70,10 +62,10 @@ def test_the_readme_shows_the_command(dry_run, pair):
 
 @pytest.mark.parametrize("system", SMALL)
 def test_both_pairs_are_trained_alike(dry_run, system):
-    german, french = (settings(dry_run(pair, system)) for pair in PAIRS)
+    german, french = (options_of(dry_run(pair, system)) for pair in PAIRS)
     different = {name for name in german.keys() | french.keys() if german.get(name) != french.get(name)}
-    own = {"transformer": set(), "convs2s": {"arch", "dropout", "max-tokens"}, "lstm": set()}
-    assert different == {"target-lang", "save-dir"} | own.get(system, {"arch", "dropout"})
+    own = {"transformer": set(), "convs2s": {"--arch", "--dropout", "--max-tokens"}, "lstm": set()}
+    assert different == {"--target-lang", "--save-dir"} | own.get(system, {"--arch", "--dropout"})
 
 
 @pytest.mark.parametrize(
@@ -81,9 +73,9 @@ def test_both_pairs_are_trained_alike(dry_run, system):
 )
 def test_the_batch_is_the_same_for_every_number_of_gpus(dry_run, system, at_once, name, batch):
     for variables in {}, {"GPUS": 4, "AT_ONCE": 700}, {"NODES": 2, "GPUS": 8}, {"AT_ONCE": 10**6}:
-        found = settings(dry_run("en_de", system, **variables, RENDEZVOUS="host:29500"))
+        found = options_of(dry_run("en_de", system, **variables, RENDEZVOUS="host:29500"))
         world, limit = variables.get("GPUS", 1) * variables.get("NODES", 1), variables.get("AT_ONCE", at_once)
-        step, update_freq = int(found[name]), int(found["update-freq"])
+        step, update_freq = int(found[f"--{name}"]), int(found["--update-freq"])
         assert step * update_freq * world == batch
         assert step <= limit
         assert all((batch // world) % steps or batch // world // steps > limit for steps in range(1, update_freq))

@@ -28,8 +28,7 @@ def test_what_no_layer_can_be_is_refused(wrong):
 @torch.no_grad()
 def test_candidates_score_as_in_the_vocabulary_while_sentences_leave():
     torch.manual_seed(0)
-    layers = LayerConfig(8, 16, 20), LayerConfig(8, 16, 20, causal=True, source_dim=8, attention_heads=2)
-    model = EncoderDecoder(ModelConfig(30, 30, *layers, 1, 2, 8, 8)).eval()
+    model = EncoderDecoder(ModelConfig(30, 30, LAYER, replace(SIZES.decoder, attention_heads=2), 1, 2, 8, 8)).eval()
     encoded, padding = model.encoder(torch.randint(4, 30, (8, 5)))
     numbers = torch.stack([torch.randperm(26)[:6] + 4 for _ in range(8)])
     numbers[::2, 4:] = PAD
