@@ -10,9 +10,12 @@ from torch import Tensor
 
 from resmlp_mt.text.tokenizer import END, UNKNOWN
 from resmlp_mt.translate.entities import ENTITY, FIRST
-from resmlp_mt.translate.words import word_alignment, word_numbers
+from resmlp_mt.translate.words import LETTER, MARKS, word_alignment, word_numbers
 
-WORD = re.compile(rf"{ENTITY.pattern}|\d+(?:[.,:]\d+)*|[^\W\d]+(?:[-'’]\w+)*|[^\w\s]", re.VERBOSE)
+WORD = re.compile(
+    rf"{ENTITY.pattern}|\d+(?:[.,:]\d+)*|(?:(?!\d){LETTER.pattern})+(?:[-'’]{LETTER.pattern}+)*|[^\w\s][{MARKS}]*",
+    re.VERBOSE,
+)
 LARGEST_RATIO = 15.0  # natural logarithm of the largest ratio of probabilities that counts
 UNSEEN = 0.01  # the least weight of a pair of words
 JUMP, ANY_JUMP = 1.0, 0.1  # how fast a jump's weight falls with its distance from the next word; the least weight

@@ -19,9 +19,8 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines
 from resmlp_mt.text.subwords import WORD_START, joined
 from resmlp_mt.text.tokenizer import END, PAD, SPECIAL, UNKNOWN, Tokenizer
+from resmlp_mt.translate.words import IN_WORD, UNSPACED, within_word
 
-UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # letters of scripts without spaces
-IN_WORD = re.compile(rf"(?![{UNSPACED}])[\w-]")
 WORD = re.compile(rf"(?:{IN_WORD.pattern})+|\S")  # a word of a source text; each letter of UNSPACED is one
 SENTENCE_ENDS = frozenset('.!?…:;"')  # the word after one may have a capital letter only because of it
 PLACES = 2  # kept for each bank, and added to the beam for each forced token: 1 or 3 cost Multi30k 0.9 or 0.3 BLEU
@@ -101,11 +100,6 @@ class TargetWords:
         starts = range(max(1, len(text) - self.longest), len(text) + 1)
         ways = ((within, start) for start in starts for within in {False, not within_word(text[start - 1])})
         return [token for within, start in ways for token in self._completing.get((within, text[start:]), ())]
-
-
-def within_word(character: str) -> bool:
-    """Whether a character is part of a word: between two of them the word goes on."""
-    return IN_WORD.match(character) is not None
 
 
 class Constraints:

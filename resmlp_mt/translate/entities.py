@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import WORD_START
-from resmlp_mt.translate.words import piece_starts
+from resmlp_mt.translate.words import LETTER, piece_starts, within_word
 
 ENTITY = re.compile(
     r"""(?:https?://|ftp://|www\.)  # addresses
@@ -88,14 +88,14 @@ def placed(
 
 
 def _has_letter(piece: str) -> bool:
-    return any(map(str.isalnum, piece))
+    return LETTER.search(piece) is not None
 
 
 def _apart(one: str, other: str, subwords: str) -> bool:
     """Whether a word can be put between two subwords."""
     if subwords == "bpe":
         return not one.endswith("@@")
-    return other.startswith(WORD_START) or not _has_letter(other[0])
+    return other.startswith(WORD_START) or not within_word(other[0])
 
 
 def spaced(text: str, source: str) -> str:
@@ -109,8 +109,8 @@ def spaced(text: str, source: str) -> str:
         )
         left, right = (" " * each.isspace() for each in (source[: run.start()][-1:], source[run.end() :][:1]))
         text = text.replace(run[0][0], run[0], 1)
-        if before.isalnum():
-            before = r"\w"
+        if LETTER.match(before):
+            before = LETTER.pattern
         if before:
             text = re.sub(f"(?<={before}) ?{run[0]}", left + run[0], text)
         if behind:

@@ -1,13 +1,25 @@
 """Scores and alignments of subwords, turned into those of the words of running text, which white space separates."""
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
 from resmlp_mt.text.subwords import WORD_START
 
+UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # letters of scripts without spaces
+_CHARACTERS = map(chr, [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)])  # all marks are among them
+# Marks such as vowel signs, and joiners, are parts of words, but not of Python's \w.
+MARKS = "\u200c\u200d" + "".join(each for each in _CHARACTERS if unicodedata.category(each)[0] == "M")
+LETTER = re.compile(rf"[\w{MARKS}]")  # a letter, a mark or a digit
+IN_WORD = re.compile(rf"[{MARKS}]|(?![{UNSPACED}])[\w-]")
 AHEAD = 10  # characters of running text that may have no token, because preprocessing dropped them
+
+
+def within_word(character: str) -> bool:
+    """Whether a character is part of a word: between two of them the word goes on. A letter of UNSPACED is a word."""
+    return IN_WORD.match(character) is not None
 
 
 def word_numbers(pieces: Sequence[str], text: str, word: re.Pattern[str] = re.compile(r"\S+")) -> list[int]:

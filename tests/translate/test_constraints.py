@@ -28,6 +28,7 @@ from scripts import in_process
 
 BPE = [*SPECIAL, "a@@", "b", "a", "ab"]
 PIECES = [*SPECIAL, "▁a", "b", ".", "▁b"]
+MARKED = [*SPECIAL, "▁कम", "ी", ".", "▁b"]
 WITHOUT_SPACES = [*SPECIAL, "▁a", "京", ".", "▁京"]
 A, B, C, D = range(4, 8)
 LONGEST = 4
@@ -41,6 +42,7 @@ CASES = [
     (PIECES, "sentencepiece", [[[A]]], [], [], r"\ba\b", "never"),
     (PIECES, "sentencepiece", [[[A, B]]], ["b"], [], r"\bab\b", r"\bb\b"),
     (PIECES, "sentencepiece", [], ["a", "b."], [D], r"^b", r"\ba\b|\bb \."),
+    (MARKED, "sentencepiece", [], ["कम"], [], "", r"कम(?!ी)"),
     (WITHOUT_SPACES, "sentencepiece", [[[B], [D]]], ["京."], [], "京", r"京 \."),
     (WITHOUT_SPACES, "sentencepiece", [], ["京"], [], "", "京"),
 ]

@@ -56,12 +56,14 @@ def test_without_cross_attention_they_come_as_far_behind_the_beginning():
         ("A B \ue000.", "b@@ b a c .", "bpe", "b@@ b a c \ue000 ."),
         ("A B C. \ue000 \ue001", "a b@@ b c .", "bpe", "a b@@ b c . \ue000"),
         ("\ue000 A B \ue001 C.", "▁a ▁b b ▁c .", "sentencepiece", "▁\ue000 ▁a ▁b b ▁\ue001 ▁c ."),
+        ("A \ue000 B.", "▁京a 京b .", "sentencepiece", "▁京a ▁\ue000 京b ."),  # words without spaces
+        ("A \ue000 B.", "▁कa ीb .", "sentencepiece", "▁कa ीb ▁\ue000 ."),  # a vowel sign is part of a word
     ],
 )
 def test_where_they_come(source, target, subwords, expected):
-    """Each letter attends to its own capital letter."""
+    """Each piece attends to the capital letter of its last one."""
     target, pieces = target.split(), re.findall("[A-Z.]", source)
-    letters = [piece.strip("@▁")[0].upper() for piece in target]
+    letters = [piece.strip("@▁")[-1].upper() for piece in target]
     alignment = [[float(piece == letter) for piece in pieces] + [0.0] for letter in letters]
     assert placed(target, pieces, source, alignment, subwords) == expected.split()
 
@@ -69,4 +71,4 @@ def test_where_they_come(source, target, subwords, expected):
 def test_spaces_are_those_of_the_source_beside_the_same_character():
     found = spaced("a ( \ue000 ) b \ue001, c \ue002 d", 'a (\ue000) b "\ue001" c \ue002-\ue003')
     assert found == "a (\ue000) b \ue001, c \ue002 d"
-    assert spaced("a \ue000 .", "word\ue000.") == "a\ue000."
+    assert spaced("a \ue000 .", "word\ue000.") == spaced("a \ue000 .", "कमी\ue000.") == "a\ue000."

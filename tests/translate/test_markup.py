@@ -41,6 +41,7 @@ def put(source, *translations):
         ("A <a href='x'><img></a> <i> </i> dog", "dog <i> </i> <a href='x'><img></a> A"),
         ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),
         ("<i>A dog. It</i> runs fast", "<i>. dog A</i> fast runs <i>It</i>"),
+        ("<b>छोटी</b> कमी Mu\u0308ller", "Mu\u0308ller कमी <b>छोटी</b>"),
         ("x <i>y<p>A dog</p></i>", "<i>y</i> x<p><i>dog A</i></p>"),
     ],
 )  # fmt: skip
