@@ -143,12 +143,8 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
     does not multiply on this CPU. From then on the model is for inference only and must not be copied.
     """
     kinds = (nn.Linear, BFloat16Linear) if has_bfloat16() else nn.Linear
-
-    def packable(name: str, child: nn.Module) -> bool:
-        return isinstance(child, kinds) and name not in leave and child.weight.dtype in (torch.float32, torch.bfloat16)
-
     if torch.backends.mkldnn.is_available():
-        replace_(model, packable, PackedLinear)
+        replace_(model, lambda name, child: isinstance(child, kinds) and name not in leave, PackedLinear)
 
 
 def has_int8() -> bool:
