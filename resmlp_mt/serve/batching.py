@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 
 from resmlp_mt.serve.settings import Limits
@@ -21,6 +21,7 @@ class Job:
     """The work of a request of either interface: sentences, and how their translations become its answer."""
 
     sentences: list[str]
+    tagged: list[bool]  # which of them have tags, and need alignments to put these back
     options: Options
     answer: Callable[[list[list[Translation]]], bytes]  # of the translations of each sentence, in order
     name: str = "sentences"  # what messages call the sentences
@@ -34,14 +35,14 @@ def job_of(
     documents: Sequence[Parts], options: Options, answer: Callable[[list[list[list[Translation]]]], bytes]
 ) -> Job:
     """Return a job for whole documents; ``answer`` gets the translations of each document's sentences."""
-    if any(each for document in documents for each in document.marked):
-        options = replace(options, alignment=True, alignment_by="omission")  # by which tags are put back
 
     def whole(found: list[list[Translation]]) -> bytes:
         left = iter(found)
         return answer([list(islice(left, len(document.sentences))) for document in documents])
 
-    return Job([sentence for document in documents for sentence in document.sentences], options, whole)
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    tagged = [each for document in documents for each in document.tagged]
+    return Job(sentences, tagged, options, whole)
 
 
 @dataclass(eq=False)

@@ -38,7 +38,8 @@ class Request(BaseModel):
         """Return the job of this request; ``language`` is that of the texts."""
         options = Options(**self.options)
         if self.format is None:
-            return Job(self.texts, options, lambda found: _body(Answer(results=list(map(_result, found)))), "texts")
+            plain = len(self.texts) * [False]
+            return Job(self.texts, plain, options, lambda found: _body(Answer(results=[*map(_result, found)])), "texts")
         documents = [document_of(text, self.format, language) for text in self.texts]
 
         def answer(found: list[list[list[Translation]]]) -> bytes:

@@ -210,9 +210,9 @@ class Service:
     def _translated(self, jobs: Sequence[Job]) -> list[bytes]:
         """Return the answers to jobs that have the same options."""
         encoded = [
-            self._translator.encode(text, job.options.too_long, f"{job.name}[{number}]: ")
+            self._translator.encode(text, job.options.too_long, f"{job.name}[{number}]: ", tagged)
             for job in jobs
-            for number, text in enumerate(job.sentences)
+            for number, (text, tagged) in enumerate(zip(job.sentences, job.tagged, strict=True))
         ]
         found = iter(self._translator.translate_encoded(encoded, jobs[0].options))
         return [job.answer(list(itertools.islice(found, len(job.sentences)))) for job in jobs]

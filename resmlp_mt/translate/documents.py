@@ -1,7 +1,6 @@
 """Translation of whole texts and files: split them into sentences, translate these, and join them again."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,19 +47,16 @@ def translations_of(
     """Translate a document's sentences; ``progress`` is called with the number of sentences of each finished window."""
     if options.n_best > 1:
         raise UserError(f"n_best {options.n_best}: a document has one translation")
-    sentences = document.sentences
-    found: dict[int, Translation] = {}
-    for marked in False, True:
-        wanted = replace(options, alignment=marked, alignment_by="omission")
-        numbers = [number for number, has in enumerate(document.marked) if has == marked]
-        for start in range(0, len(numbers), WINDOW):
-            window = numbers[start : start + WINDOW]
-            texts = [sentences[number] for number in window]
-            encoded = [translator.encode(text, options.too_long, f"{text[:40]!r}...: ") for text in texts]
-            best = [each[0] for each in translator.translate_encoded(encoded, wanted)]
-            found.update(zip(window, best, strict=True))
-            progress(len(window))
-    return [found[number] for number in range(len(sentences))]
+    encoded = [  # all, before any is translated: one may be too long
+        translator.encode(text, options.too_long, f"{text[:40]!r}...: ", tagged)
+        for text, tagged in zip(document.sentences, document.tagged, strict=True)
+    ]
+    found: list[Translation] = []
+    for start in range(0, len(encoded), WINDOW):
+        window = encoded[start : start + WINDOW]
+        found += [best for (best,) in translator.translate_encoded(window, options)]
+        progress(len(window))
+    return found
 
 
 def check_documents(source: Path, target: Path) -> str:
@@ -90,4 +86,4 @@ def translate_document(
     write_whole(target, document.joined(found))
     pairs = zip(document.sentences, found, strict=True)
     # a generator: the numbers are compared only if somebody reads the lines
-    return (line for text, best in pairs for line in number_problems(f"{source}: {text[:40]!r}", text, best.text))
+    return (line for text, best in pairs for line in number_problems(f"{source}: {text[:40]!r}: ", text, best.text))

@@ -79,18 +79,19 @@ class LineTranslator:
     def __call__(self, window: Window) -> tuple[bytes, list[str]]:
         work = self._work
         encoded = []
-        for place, line in enumerate(window.lines, start=window.first):
+        for number, line in enumerate(window.lines, start=window.first):
+            place = f"{work.name}:{number}: "
             try:
-                encoded.append(self._translator.encode(line.removesuffix(b"\r").decode(), work.options.too_long))
-            except ValueError as error:
-                problem = "not UTF-8: convert it by iconv" if isinstance(error, UnicodeDecodeError) else error
-                raise UserError(f"{work.name}:{place}: {problem}") from error
+                text = line.removesuffix(b"\r").decode()
+            except UnicodeDecodeError as error:
+                raise UserError(f"{place}not UTF-8: convert it by iconv") from error
+            encoded.append(self._translator.encode(text, work.options.too_long, place))
         options = replace(work.options, alignment=work.options.alignment or work.alignments)
         found = self._translator.translate_encoded(encoded, options)
         problems = []
         pairs = zip(encoded, found, strict=True) if work.check else ()
-        for place, (text, (best, *_)) in enumerate(pairs, start=window.first):
-            problems += number_problems(f"{work.name}:{place}", text.text, best.text)
+        for each, (best, *_) in pairs:
+            problems += number_problems(each.place, each.text, best.text)
         return "".join(f"{row}\n" for translations in found for row in self._rows(translations)).encode(), problems
 
     def _rows(self, translations: list[Any]) -> Iterator[str]:

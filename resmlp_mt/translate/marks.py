@@ -121,11 +121,11 @@ class Parts:
 
     @property
     def sentences(self) -> list[str]:
-        """The texts to translate; those that are ``marked`` need alignments."""
+        """The texts to translate; those that are ``tagged`` need alignments."""
         return [re.sub(r"[ \t\n\r\f]+", " ", sentence.text) for sentence in self._all]
 
     @property
-    def marked(self) -> list[bool]:
+    def tagged(self) -> list[bool]:
         """Whether each sentence has tags, which are put back by its alignment."""
         return [bool(sentence.tags) for sentence in self._all]
 

@@ -26,9 +26,9 @@ def check_numbers(source: str, translation: str) -> tuple[list[str], list[str]]:
 
 
 def number_problems(place: str, source: str, translation: str) -> list[str]:
-    """Return what ``check_numbers`` finds: a line for missing numbers and one for new ones, if there are any."""
+    """Return what ``check_numbers`` finds: lines for missing and for new numbers, if any; they begin with ``place``."""
     found = zip(("missing", "new"), check_numbers(source, translation), strict=True)
-    return [f"{place}: {what}: {' '.join(numbers)}" for what, numbers in found if numbers]
+    return [f"{place}{what}: {' '.join(numbers)}" for what, numbers in found if numbers]
 
 
 def _readings(number: re.Match[str]) -> set[str]:

@@ -65,18 +65,23 @@ class Translation:
 class Encoded:
     """A text, and the subwords of each part that is translated separately.
 
+    ``place``: where the text comes from; error messages begin with it.
     ``masked``: the text that the subwords come from, with a mask in place of each word that is ``kept`` unchanged.
+    ``tagged``: its translation needs an alignment by ``omission``, whatever the options are, so that tags are put back.
     """
 
     text: str
+    place: str
     parts: list[list[str]]
     masked: str
     kept: list[str]
+    tagged: bool
 
 
 class Part(NamedTuple):
     """A part of a text, which is translated separately."""
 
+    text: Encoded
     numbers: list[int]  # of its tokens, ``</s>`` last
     demand: Demand | None  # what the translation must contain
     aligned: bool  # the cross-attention is needed
@@ -163,8 +168,8 @@ class Translator:
         found = self.translate_encoded(encoded, chosen)
         return found if chosen.n_best > 1 else [best for (best,) in found]
 
-    def encode(self, text: str, too_long: str = "error", place: str = "") -> Encoded:
-        """Prepare a text for ``translate_encoded``; error messages begin with ``place``."""
+    def encode(self, text: str, too_long: str = "error", place: str = "", tagged: bool = False) -> Encoded:
+        """Prepare a text for ``translate_encoded``; ``place`` and ``tagged``: as in ``Encoded``."""
         if not isinstance(text, str):
             raise UserError(f"{place}{type(text).__name__}: give a str")
         try:
@@ -180,7 +185,7 @@ class Translator:
             without = without[: piece_starts(pieces, without)[most]]  # entities after the cut go, too
             pieces = pieces[:most]
         parts = list(split(pieces, most, self.tokenizer.settings.subwords)) if pieces else []
-        return Encoded(text, parts, without if parts else " ".join(without.split()), kept)
+        return Encoded(text, place, parts, without if parts else " ".join(without.split()), kept, tagged)
 
     def translate_encoded(self, texts: Sequence[Encoded], options: Options) -> list[list[Translation]]:
         """Return the ``n_best`` translations of each text."""
@@ -192,9 +197,10 @@ class Translator:
         rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
         parts = [
             Part(
+                text,
                 self.tokenizer.numbers(pieces),
                 rules.demand(pieces, number == 0),
-                not options.by_omission and (options.alignment or bool(text.kept)),
+                not (text.tagged or options.by_omission) and (options.alignment or bool(text.kept)),
             )
             for text in texts
             for number, pieces in enumerate(text.parts)
@@ -226,13 +232,14 @@ class Translator:
         for batch, hypotheses in zip(chosen, self._map(search_batch, chosen), strict=True):
             for number, found_here in zip(batch, hypotheses, strict=True):
                 if len(found_here) < options.n_best:
-                    problem = f"a text has only {len(found_here)} translations of so few tokens"
-                    advice = "give a smaller n_best, a larger max_len_b, or less that is forced or avoided"
-                    where = " ".join(self.tokenizer.source[each] for each in parts[number].numbers[:9])
-                    raise UserError(f"n_best {options.n_best}: {problem}: {advice}: {where}")
+                    few = f"n_best {options.n_best}: only {len(found_here)} translations have"
+                    problem = f"{few if found_here else 'no translation has'} so few tokens"
+                    obeyed = "all that is forced and nothing that is avoided"
+                    advice = "give a larger max_len_b, or less that is forced or avoided"
+                    raise UserError(f"{parts[number].text.place}{problem}, {obeyed}: {advice}")
                 found[number] = found_here[: options.n_best]
-        if options.by_omission:
-            for part, best in zip(parts, found, strict=True):
+        for part, best in zip(parts, found, strict=True):
+            if part.text.tagged or options.by_omission:
                 rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]
                 best[:] = [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
         return found
@@ -255,7 +262,7 @@ class Translator:
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
         final = restored(running, text.kept)
         words, rows, links_of_words = word_numbers(target, running), None, None
-        if options.alignment and alignment is not None:
+        if (options.alignment or text.tagged) and alignment is not None:
             rows = alignment.tolist()
             both = text.masked.split(), running.split()
             links_of_words = links(word_alignment(rows, word_numbers(source, text.masked), words, both))
@@ -289,12 +296,12 @@ class Translator:
 
 def joined_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> np.ndarray | None:
     """Return the alignment of a text, T x S+1, made of those of its parts; None if a part has none."""
-    whole = np.zeros((sum(len(each.tokens) for each in found), sum(map(len, parts)) + 1), np.float32)
+    alignments = [each.attention[:-1].float().cpu().numpy() for each in found if each.attention is not None]
+    if len(alignments) < len(found):
+        return None
+    whole = np.zeros((sum(map(len, alignments)), sum(map(len, parts)) + 1), np.float32)
     row = column = 0
-    for pieces, hypothesis in zip(parts, found, strict=True):
-        if hypothesis.attention is None:
-            return None
-        part = hypothesis.attention[:-1].float().cpu().numpy()
+    for pieces, part in zip(parts, alignments, strict=True):
         here = whole[row : row + len(part)]
         here[:, column : column + len(pieces)], here[:, -1] = part[:, :-1], part[:, -1]
         row, column = row + len(part), column + len(pieces)

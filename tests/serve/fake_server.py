@@ -29,25 +29,25 @@ class FakeTranslator:
         self.gate.set()
         self.begun = threading.Event()  # set when it first translates
 
-    def encode(self, text, too_long="error", place=""):
+    def encode(self, text, too_long="error", place="", tagged=False):
         words = text.split()
         if len(words) >= POSITIONS and too_long == "error":
             raise UserError(f"{place}{len(words)} tokens, but the model takes {POSITIONS - 1}")
-        return words
+        return words, tagged
 
     def translate_encoded(self, texts, options):
         self.options = options
-        self.batches.append([" ".join(words) for words in texts])
+        self.batches.append([" ".join(words) for words, _ in texts])
         self.begun.set()
         assert self.gate.wait(60)
-        if ["breaks"] in texts:
+        if "breaks" in self.batches[-1]:
             raise RuntimeError("a tensor\nis broken")
-        return [[self.translation(words, rank, options.alignment) for rank in range(options.n_best)] for words in texts]
+        return [[self.translation(*each, rank, options.alignment) for rank in range(options.n_best)] for each in texts]
 
-    def translation(self, words, rank, alignment):
+    def translation(self, words, tagged, rank, alignment):
         turned, last = words[::-1], len(words) - 1
         scores = [-float(len(word)) for word in turned]
-        weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment else None
+        weights = torch.eye(len(words), len(words) + 1).flip(0).tolist() if alignment or tagged else None
         links = [(last - at, at) for at in range(len(words))] if alignment else None
         known = {"token_scores": scores, "words": list(zip(turned, scores, strict=True)), "word_links": links}
         return Translation(" ".join(turned), -0.5 * rank, turned, words, weights, **known)

@@ -11,7 +11,7 @@ from resmlp_mt.translate.options import Options
 
 def batches(texts, limits, pause=False):
     """Return the batches of texts; the requests are made together, or, with ``pause``, the last one a little later."""
-    jobs = [Job([text], Options(), lambda found: b"") for text in texts]
+    jobs = [Job([text], [False], Options(), lambda found: b"") for text in texts]
     found = []
 
     def work(batch):

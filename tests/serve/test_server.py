@@ -84,8 +84,9 @@ def test_a_document_keeps_its_lines_and_tags(client):
     texts = [[each["text"] for each in sentence["translations"]] for sentence in document["sentences"]]
     assert texts == [["dogs two", "dogs two"], ["fast run", "fast run"]]
     assert [each["text"] for each in documents("", "\n", format="text")] == ["", "\n"]
-    (document,) = documents('<p id="a">two <a href="b">dogs</a></p><pre>run fast</pre>', format="html")
-    assert document["text"] == '<p id="a"><a href="b">dogs</a> two</p><pre>run fast</pre>'
+    (document,) = documents('<p id="a">two <a href="b">dogs</a></p><pre>run fast</pre>It ran.', format="html")
+    assert document["text"] == '<p id="a"><a href="b">dogs</a> two</p><pre>run fast</pre>ran. It'
+    assert [each["translations"][0]["alignment"] is None for each in document["sentences"]] == [False, True]
 
 
 def asking(values=None, **arguments):

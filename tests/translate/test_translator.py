@@ -16,7 +16,8 @@ from resmlp_mt.common.matmul import has_bfloat16
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.model_folder import load
 from resmlp_mt.translate.precision import PackedLinear
-from resmlp_mt.translate.translator import Part, Translation, batches, split
+from resmlp_mt.translate.search import Hypothesis
+from resmlp_mt.translate.translator import Part, Translation, batches, joined_alignment, split
 
 TEXTS = [*SENTENCES, " \t ", "the hen in there.", "No."]
 
@@ -35,7 +36,7 @@ def test_one_text_gives_one_translation_and_many_a_list_or_n_best_each(translato
 
 def test_texts_that_need_the_cross_attention_are_in_batches_of_their_own():
     """Compiled models do not return the attention, and round differently."""
-    assert list(batches([Part([1, 2], None, aligned) for aligned in (False, True, False)], 100)) == [[0, 2], [1]]
+    assert list(batches([Part(None, [1, 2], None, aligned) for aligned in (False, True, False)], 100)) == [[0, 2], [1]]
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])
@@ -100,7 +101,7 @@ def test_a_length_to_the_power_of_fifty_is_a_number(translator, penalty):
 
 def test_how_wide_the_search_is(translator, monkeypatch):
     few = {"beam": 200, "n_best": 200, "max_len_b": 1}
-    with pytest.raises(UserError, match=r"n_best 200: a text has only \d+ translations of so few tokens: give"):
+    with pytest.raises(UserError, match=r"^texts\[1\]: n_best 200: only \d+ translations have so few tokens, "):
         translator.translate(["A man.", LONG], too_long="split", **few)
     assert len(translator.translate("A man.", **{**few, "max_len_b": 2})) == 200
     monkeypatch.setitem(translator.generation, "num_beams", 1)
@@ -156,6 +157,8 @@ def test_too_long_a_text_is_cut_or_split(translator):
     before, after = (sum(len(part.source_tokens) for part in some) for some in (parts[:1], parts[2:]))
     *weights, of_end = parts[1].alignment[0]
     assert row == pytest.approx([*before * [0.0], *weights, *after * [0.0], of_end], abs=1e-5)
+    long = range(10**7)  # its alignment would take 400 TB
+    assert joined_alignment([long], [Hypothesis(long, 0.0, [])]) is None
 
 
 @pytest.mark.parametrize(
