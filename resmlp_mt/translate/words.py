@@ -38,7 +38,8 @@ def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
     for token in _tokens(pieces):
         spelled = "".join(token)
         first = text.find(spelled, at, at + len(spelled) + reach)
-        if first < 0:
+        passed = "" if LETTER.match(spelled) else text[guess : max(0, first)]  # the "-" of "B-side" is no dash
+        if first < 0 or LETTER.search(passed):
             first = guess + len(text[guess:]) - len(text[guess:].lstrip())
             reach += len(spelled)
         else:

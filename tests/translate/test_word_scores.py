@@ -11,6 +11,7 @@ from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_
     [
         ("The hens (two).", "The h@@ ens ( two ) .", "bpe", [0, 1, 1, 2, 2, 2, 2]),
         ("  Said\t„yes“ — twice ", 'S@@ aid " yes " - twice', "bpe", [0, 0, 1, 1, 1, 2, 3]),  # with plain quotes
+        ("A well – known B-side of", "A well - known B-side of", "bpe", [0, 1, 2, 3, 4, 5]),
         ("well-known l'homme", "well @-@ known l' homme", "bpe", [0, 0, 0, 1, 1]),
         ("a \U0001f642\u200d\U0001f642 bbbbbbbbbbbbbbbbbbbbb c", "a ccccccccccccccccccccccc c", "bpe", [0, 1, 3]),
         ("The hens.", "▁The ▁h ens .", "sentencepiece", [0, 1, 1, 1]),
