@@ -75,6 +75,8 @@ class TargetWords:
         else:
             texts = [symbol.replace(WORD_START, " ") for symbol in symbols]
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
+        # the tokens with which a word goes on after a token
+        self.going_on = cache(lambda last: [each for each in range(len(self.texts)) if not self.begins(last, each)])
         self.longest = max(map(len, avoided), default=0)
         # finishing[text]: the tokens that begin with this text and where a word may end after it
         finishing: dict[str, list[int]] = defaultdict(list)
@@ -150,6 +152,9 @@ class Constraints:
         too_short = [tokens.size(1) <= max(1, len(each.demand.prefix)) or each.missing > 0 for each in beams]
         found[:, PAD] = -torch.inf
         found[too_short, END] = -torch.inf
+        for row, (progress, previous) in enumerate(zip(beams, tokens[:, -1].tolist(), strict=True)):
+            if 0 < len(progress.demand.prefix) == tokens.size(1) - 1:
+                found[row, self.words.going_on(previous)] = -torch.inf
         if self.words.longest:
             for row, tail in enumerate(tokens[:, -1 - self.words.longest :].tolist()):
                 found[row, self.words.barred(tail)] = -torch.inf
@@ -199,6 +204,7 @@ class Rules:
         phrases = [joined(" ".join(pieces_of(tokenizer, text, "avoid")), subwords) for text in avoid]
         self.words = TargetWords(tokenizer.target, subwords, {*phrases, *map(capital, phrases)})
         self.prefix = [] if prefix is None else numbers_of(tokenizer, prefix, "prefix")
+        given = [(self.prefix, prefix or "")]
         self._terms: dict[tuple[str, ...], list[list[int]]] = {}  # forms by the words of a source term
         for term, *targets in glossary:
             pieces = pieces_of(tokenizer, term, "glossary", target=False)
@@ -206,11 +212,24 @@ class Rules:
             for target in targets:
                 forms.append(numbers_of(tokenizer, target, f"glossary: {term!r:.60}"))
                 others = [[END, *tokenizer.encode(capital(target), target=True)[:-1]]]
+                given += [(forms[-1], target), (others[0], capital(target))]
                 if re.match(f"[{UNSPACED}]", target):  # also without sentencepiece's space before it
                     inside = " ".join(tokenizer.pieces(target, target=True)).removeprefix(WORD_START).split()
                     others.append(tokenizer.numbers(inside, target=True)[:-1])
                 forms += [form for form in others if UNKNOWN not in form]
         self._longest = max(map(len, self._terms), default=0)
+        self._given: dict[str, str] = {}  # what would come out as other text (AT & T), without spaces: as it was given
+        for form, text in given:
+            words = joined(" ".join(tokenizer.target[each] for each in form if each != END), subwords)
+            text = "".join(filter(str.isprintable, " ".join(text.split())))
+            if UNKNOWN not in form and not text == words == tokenizer.decode(form):
+                self._given[words.replace("@-@", "-").replace(" ", "")] = text
+        some = "|".join(" ?".join(map(re.escape, each)) for each in sorted(self._given, key=len, reverse=True))
+        self._changed = re.compile(rf"(?<!{IN_WORD.pattern})(?:{some})(?!{IN_WORD.pattern})")
+
+    def respelled(self, text: str) -> str:
+        """Return running text in which all that is forced is written as it was given."""
+        return self._changed.sub(lambda found: self._given[found[0].replace(" ", "")], text) if self._given else text
 
     def demand(self, pieces: Sequence[str], first: bool) -> Demand | None:
         """Return a sentence's demand; ``first``: it is the first of its text. None: the plain search is enough."""

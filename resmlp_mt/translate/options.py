@@ -49,7 +49,7 @@ class Options(Checked):
         choices=ALIGNMENTS,
     )
     shortlist: bool = option(True, "use the folder's shortlist, if it has one")
-    prefix: str | None = option(None, "every translation begins with these words, unchanged", metavar="TEXT")
+    prefix: str | None = option(None, "every translation of words begins with these, unchanged", metavar="TEXT")
     glossary: tuple[tuple[str, ...], ...] = option(
         (),
         "file of terms, one a line: a source term, a tab, its translation, or several forms of that with tabs "
@@ -57,10 +57,6 @@ class Options(Checked):
         metavar="FILE",
     )
     avoid: tuple[str, ...] = option((), "words or phrases that no translation may contain", metavar="WORD")
-
-    @property
-    def by_omission(self) -> bool:  # the cross-attention is then not needed
-        return self.alignment and self.alignment_by == "omission"
 
     def __post_init__(self) -> None:
         glossary: Any = self.glossary

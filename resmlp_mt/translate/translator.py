@@ -84,7 +84,7 @@ class Part(NamedTuple):
     text: Encoded
     numbers: list[int]  # of its tokens, ``</s>`` last
     demand: Demand | None  # what the translation must contain
-    aligned: bool  # the cross-attention is needed
+    aligned_by: str = ""  # one of ``options.ALIGNMENTS``, if an alignment is needed
 
     @property
     def missing(self) -> int:
@@ -195,12 +195,13 @@ class Translator:
         tokens = options.batch_tokens or BATCH_TOKENS[self._how.engine]
         options = replace(options, beam=beam, length_penalty=penalty, batch_tokens=tokens)
         rules = rules_of(self.tokenizer, options.prefix, options.glossary, options.avoid)
+        asked = options.alignment_by if options.alignment else ""
         parts = [
             Part(
                 text,
                 self.tokenizer.numbers(pieces),
                 rules.demand(pieces, number == 0),
-                not (text.tagged or options.by_omission) and (options.alignment or bool(text.kept)),
+                "omission" if text.tagged else asked or "attention" * bool(text.kept),
             )
             for text in texts
             for number, pieces in enumerate(text.parts)
@@ -209,7 +210,7 @@ class Translator:
         translations = []
         for text in texts:
             hypotheses = zip(*(next(left) for _ in text.parts), strict=True) if text.parts else [()] * options.n_best
-            whole = [self._joined(text, each, options, len(rules.prefix)) for each in hypotheses]
+            whole = [self._joined(text, each, options, rules) for each in hypotheses]
             translations.append(sorted(whole, key=lambda each: -each.score))  # several parts can change the order
         return translations
 
@@ -225,7 +226,7 @@ class Translator:
             demands = [part.demand for part in some if part.demand is not None]
             constraints = Constraints(demands, rules.words) if demands else None
             candidates = None if shortlist is None else shortlist.candidates(source, [each.tokens for each in demands])
-            how = replace(options, alignment=some[0].aligned)
+            how = replace(options, alignment=some[0].aligned_by == "attention")
             return search(self._searched, source, how, candidates, constraints)
 
         chosen = list(batches(parts, options.batch_tokens))
@@ -239,16 +240,13 @@ class Translator:
                     raise UserError(f"{parts[number].text.place}{problem}, {obeyed}: {advice}")
                 found[number] = found_here[: options.n_best]
         for part, best in zip(parts, found, strict=True):
-            if part.text.tagged or options.by_omission:
+            if part.aligned_by == "omission":
                 rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]
                 best[:] = [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
         return found
 
-    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options, prefix: int) -> Translation:
-        """Return the translation made of all parts; its score is that of all their tokens, as if of one sentence.
-
-        ``prefix``: the number of tokens with which the translation had to begin.
-        """
+    def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options, rules: Rules) -> Translation:
+        """Return the translation made of all parts; its score is that of all their tokens, as if of one sentence."""
         lengths, penalty = [len(part.tokens) + 1 for part in parts], options.length_penalty or 0.0
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         scores = [score for part in parts for score in part.token_scores[:-1]]
@@ -258,8 +256,9 @@ class Translator:
         target = [self.tokenizer.target[number] for part in parts for number in part.tokens]
         running = self.tokenizer.running_text(target)
         if text.kept:
-            with_masks = placed(target, source, text.masked, alignment, subwords, prefix)
+            with_masks = placed(target, source, text.masked, alignment, subwords, len(rules.prefix))
             running = spaced(self.tokenizer.running_text(with_masks), text.masked)
+        running = rules.respelled(running)
         final = restored(running, text.kept)
         words, rows, links_of_words = word_numbers(target, running), None, None
         if (options.alignment or text.tagged) and alignment is not None:
@@ -314,7 +313,7 @@ def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:
     The parts of a batch all have the same number of forced tokens, which widen their search, or all have no demand. All
     of them need the cross-attention or none does, because compiled code does not return it.
     """
-    kinds = [(part.missing, part.aligned) for part in parts]
+    kinds = [(part.missing, part.aligned_by == "attention") for part in parts]
     batch: list[int] = []
     longest = 0
     for number in sorted(range(len(parts)), key=lambda number: (kinds[number], -len(parts[number].numbers))):
