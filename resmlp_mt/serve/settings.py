@@ -61,25 +61,16 @@ class Access:
 
 
 def access(host: str, token: str | None, names: list[str], origins: list[str]) -> Access:
-    """Return who may ask a server that listens at ``host``, from the options of ``resmlp-mt serve``."""
+    """Return who may ask a server that listens at ``host``, from the options of ``resmlp-mt serve``.
+
+    A host that other machines can reach needs a token; one that is short or has wrong characters is refused.
+    """
     for name in names:
         if not re.fullmatch(NAME, name):
             raise UserError(f"--allow-host {name}: give a name or address without a port, one of IPv6 in brackets")
     for origin in origins:
         if not re.fullmatch(r"https?://[^/@\s]+", origin):
             raise UserError(f"--allow-origin {origin}: give a site without a path, such as https://example.org")
-    _check_token(token, host)
-    hosts = frozenset(name.lower() for name in [*THIS_MACHINE, bracketed(host), *names])
-    return Access(hosts, token, tuple(origin.lower() for origin in origins))
-
-
-def bracketed(host: str) -> str:
-    """Return a host's name or address as in a URL: IPv6 in brackets."""
-    return f"[{host}]" if ":" in host else host
-
-
-def _check_token(token: str | None, host: str) -> None:
-    """Refuse a token that is short or has wrong characters, and a host that other machines can reach without one."""
     try:
         addresses = {str(info[4][0]).partition("%")[0] for info in socket.getaddrinfo(host, None)}
     except (OSError, UnicodeError) as error:  # UnicodeError: a label is empty or too long
@@ -93,6 +84,13 @@ def _check_token(token: str | None, host: str) -> None:
             f"--token: give at least {SHORTEST_TOKEN} letters, digits and signs without spaces, such as those of: "
             "openssl rand -hex 16"
         )
+    hosts = frozenset(name.lower() for name in [*THIS_MACHINE, bracketed(host), *names])
+    return Access(hosts, token, tuple(origin.lower() for origin in origins))
+
+
+def bracketed(host: str) -> str:
+    """Return a host's name or address as in a URL: IPv6 in brackets."""
+    return f"[{host}]" if ":" in host else host
 
 
 def listening(host: str, port: int) -> socket.socket:

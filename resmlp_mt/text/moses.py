@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
+from types import SimpleNamespace
 from typing import Any
 
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
@@ -28,7 +29,7 @@ def spelled_out(pattern: str) -> str:
 def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
     """Return a function that turns Moses tokens, separated by spaces, into running text.
 
-    ``escaped`` unescapes XML special characters; if they are not escaped, it harms only text that holds ``&apos;``.
+    ``escaped`` unescapes XML special characters; where none are escaped, that harms only text that holds ``&apos;``.
     Except in English, the space after an amount is kept (``100 € pro Jahr``): Moses removes it, as before a number.
     """
     moses = MosesDetokenizer(lang)
@@ -106,16 +107,6 @@ _LEFT_ALONE: dict[str, Callable[[str], bool]] = {
 }
 
 
-class _Rule:
-    """Replaces a compiled pattern, with the only method of it that sacremoses' tokenizer uses."""
-
-    def __init__(self, is_left_alone: Callable[[str], bool], pattern: re.Pattern[str]):
-        self._is_left_alone = is_left_alone
-        self._sub = pattern.sub
-
-    def sub(self, new: str, text: str) -> str:
-        return text if self._is_left_alone(text) else self._sub(new, text)
-
-
-def _unless(is_left_alone: Callable[[str], bool], rule: tuple[Any, str]) -> tuple[_Rule, str]:
-    return _Rule(is_left_alone, rule[0]), rule[1]
+def _unless(is_left_alone: Callable[[str], bool], rule: tuple[Any, str]) -> tuple[Any, str]:
+    """Return a rule for other texts: in place of the pattern, the only method of it that sacremoses' tokenizer uses."""
+    return SimpleNamespace(sub=lambda new, text: text if is_left_alone(text) else rule[0].sub(new, text)), rule[1]

@@ -59,22 +59,19 @@ def translations_of(
     return found
 
 
-def check_documents(source: Path, target: Path) -> str:
-    """Return the format of both files, from their endings; check that ``target`` is new and can be written."""
-    formats = [ENDINGS.get(path.suffix.lower()) for path in (source, target)]
-    if formats[0] is None or formats[0] != formats[1]:
+def translate_document(
+    load: Callable[[], Translator], source: Path, target: Path, options: Options, progress: Callable[[int], None]
+) -> Iterator[str]:
+    """Translate a file; ``target``, which must be new and have the same ending, appears whole or not at all.
+
+    Return lines about numbers that are missing or new.
+    """
+    format, other = (ENDINGS.get(path.suffix.lower()) for path in (source, target))
+    if format is None or format != other:
         raise UserError(f"{source}, {target}: give two names that end alike, in {', '.join(ENDINGS)}")
     check_outputs([target], [source])
     check_new(target)
     check_can_be_written(target)
-    return formats[0]
-
-
-def translate_document(
-    load: Callable[[], Translator], source: Path, target: Path, options: Options, progress: Callable[[int], None]
-) -> Iterator[str]:
-    """Translate a file; ``target`` appears whole or not at all. Return lines about numbers that are missing or new."""
-    format = check_documents(source, target)
     with open_input(source, decompressed=False) as file:
         text = decoded(file.read(), source)
     translator = load()

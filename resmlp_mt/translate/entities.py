@@ -63,15 +63,15 @@ def placed(
         prefix: number of tokens with which the translation has to begin
     """
     gaps = [0, *(gap for gap in range(1, len(target)) if _apart(target[gap - 1], target[gap], subwords)), len(target)]
-    last_word = max((gap for gap, piece in enumerate(target, 1) if _has_letter(piece)), default=0)
+    last_word = max((gap for gap, piece in enumerate(target, 1) if LETTER.search(piece)), default=0)
     starts = piece_starts(source, text)
     weights = None if alignment is None else np.reshape(alignment, (len(target), len(source) + 1))[:, :-1]
     runs: dict[int, list[str]] = {}
     for run in RUN.finditer(text):
         before = sum(start < run.start() for start in starts)
-        within = before < len(source) and not _has_letter(source[-1])  # the run is before the final punctuation
+        within = before < len(source) and not LETTER.search(source[-1])  # the run is before the final punctuation
         possible = [gap for gap in gaps if prefix <= gap and (gap <= last_word or not within)] or gaps[-1:]
-        if within and not any(map(_has_letter, source[before:])):
+        if within and not any(map(LETTER.search, source[before:])):
             gap = possible[-1]
         elif weights is None:
             gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
@@ -87,10 +87,6 @@ def placed(
     return with_masks[:-1]
 
 
-def _has_letter(piece: str) -> bool:
-    return LETTER.search(piece) is not None
-
-
 def _apart(one: str, other: str, subwords: str) -> bool:
     """Whether a word can be put between two subwords."""
     if subwords == "bpe":
@@ -104,10 +100,9 @@ def spaced(text: str, source: str) -> str:
     All letters and digits before a run count as the same: a footnote's mark has no space before it after any word.
     """
     for run in RUN.finditer(source):
-        before, behind = (
-            re.escape(each) for each in (source[: run.start()].rstrip()[-1:], source[run.end() :].lstrip()[:1])
-        )
-        left, right = (" " * each.isspace() for each in (source[: run.start()][-1:], source[run.end() :][:1]))
+        one, other = source[: run.start()], source[run.end() :]
+        before, behind = re.escape(one.rstrip()[-1:]), re.escape(other.lstrip()[:1])
+        left, right = " " * one[-1:].isspace(), " " * other[:1].isspace()
         text = text.replace(run[0][0], run[0], 1)
         if LETTER.match(before):
             before = LETTER.pattern

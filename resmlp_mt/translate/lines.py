@@ -106,9 +106,7 @@ class LineTranslator:
                 columns.append(moses(links(each.alignment)))
             if self._work.alignments:
                 if each.word_links is None:
-                    raise UserError(
-                        f"--alignments: the model of {self._work.folder} has no cross-attention to tell them"
-                    )
+                    raise UserError("--alignments: the model has no cross-attention: give --alignment-by omission")
                 columns.append(moses(each.word_links))
             yield "\t".join(columns)
 

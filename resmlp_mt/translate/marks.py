@@ -116,18 +116,14 @@ class Parts:
         self._language = language
 
     @property
-    def _all(self) -> list[Sentence]:
-        return [part for part in self.parts if isinstance(part, Sentence)]
-
-    @property
     def sentences(self) -> list[str]:
         """The texts to translate; those that are ``tagged`` need alignments."""
-        return [re.sub(r"[ \t\n\r\f]+", " ", sentence.text) for sentence in self._all]
+        return [re.sub(r"[ \t\n\r\f]+", " ", part.text) for part in self.parts if isinstance(part, Sentence)]
 
     @property
     def tagged(self) -> list[bool]:
         """Whether each sentence has tags, which are put back by its alignment."""
-        return [bool(sentence.tags) for sentence in self._all]
+        return [bool(part.tags) for part in self.parts if isinstance(part, Sentence)]
 
     def joined(self, translations: Sequence[Translation]) -> str:
         """Return the document with the translations of its sentences in their places."""
