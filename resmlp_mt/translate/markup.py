@@ -2,9 +2,9 @@
 
 import html
 from html.parser import HTMLParser
-from itertools import accumulate, pairwise
+from itertools import accumulate
 
-from resmlp_mt.translate.marks import Event, Parts
+from resmlp_mt.translate.marks import Event, Parts, paired
 from resmlp_mt.translate.paragraphs import text_events
 
 
@@ -18,7 +18,8 @@ INLINE = _names(
 )
 VOID = _names("area base br col embed hr img input link meta param source track wbr")
 KEPT = _names("audio canvas code iframe kbd math noscript object pre samp script style svg template textarea video")
-WITHIN = (INLINE | VOID | KEPT) - {"hr", "pre"}  # elements within a sentence; all others split text
+WHOLE = KEPT | {"html", "body"}  # elements that nothing but their end tag ends
+WITHIN = (INLINE | VOID | KEPT | {""}) - {"hr", "pre"}  # elements within a sentence, "" is text; all others split it
 
 
 class _Reader(HTMLParser):
@@ -68,25 +69,25 @@ class _Reader(HTMLParser):
 def add_html(document: Parts, text: str) -> None:
     """Add HTML; attributes, comments, scripts, code, translate="no" and class="notranslate" stay unchanged."""
     events: list[Event] = []
-    kept: list[str] = []  # the raw pieces of an element that is kept
-    outer, depth = "", 0  # that element's name, and how many elements of this name are open
-    for (place, kind, name), (end, _, _) in pairwise([*_Reader(text).pieces, (len(text), "", "")]):
-        raw = text[place:end]
-        if not kept and kind == "keep":
-            outer = name
-        if kept or kind == "keep":
-            kept.append(raw)
-            depth += (name == outer) * {"open": 1, "keep": 1, "close": -1}.get(kind, 0)
-            if depth:
-                continue
-            kind, raw, name, kept = "kept", "".join(kept), outer, []
+    pieces = [*_Reader(text).pieces, (len(text), "", "end")]
+    pairs = paired([Event("open" if kind == "keep" else kind, "", name=name) for _, kind, name in pieces])
+    done = 0
+    for number, (place, kind, name) in enumerate(pieces[:-1]):
+        if number < done:
+            continue
+        done = number + 1
+        if kind == "keep" and number in pairs:
+            kind, done = "kept", pairs[number] + 1
+        elif kind == "keep":  # without an end tag, which HTML lets a paragraph leave out: ends before the next block
+            blocks = (each for each in range(done, len(pieces)) if pieces[each][2] not in WITHIN)
+            kind, done = "block", len(pieces) - 1 if name in WHOLE else next(blocks)
+        raw = text[place : pieces[done][0]]
         if kind == "text":
             seen = html.unescape(raw)
             events += text_events(raw) if seen == raw else [Event("text", raw, seen)]
         elif name == "br":
             events.append(Event("break", raw, " "))
         else:
-            within = not name or name in WITHIN
-            events.append(Event(kind if within else "block", raw, name=name))
-    events.append(Event("block", "".join(kept)))
+            events.append(Event(kind if name in WITHIN else "block", raw, name=name))
+    events.append(Event("block", ""))
     document.add(events, lambda text: html.escape(text, quote=False))

@@ -38,6 +38,8 @@ def put(source, *translations):
         ("A <span translate='no'>Big  Ben</span> dog", "dog <span translate='no'>Big  Ben</span> A"),
         ("A <b>red <i>big</b> dog x", "x dog <b>big <i> red</b> A"),  # the source is not well-formed either
         ("A dog</b> x", "x </b> dog A"),
+        ("<p translate=no>A <i>x</i> y<li>A dog", "<p translate=no>A <i>x</i> y<li>dog A"),
+        ("A dog<script>A dog", "dog A<script>A dog"),
         ("A <a href='x'><img></a> <i> </i> dog", "dog <i> </i> <a href='x'><img></a> A"),
         ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),
         ("<i>A dog. It</i> runs fast", "<i>. dog A</i> fast runs <i>It</i>"),
