@@ -9,6 +9,7 @@ from resmlp_mt.translate.marks import Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
+TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
 NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
@@ -22,7 +23,7 @@ def text_events(text: str) -> list[Event]:
 
 
 def add_text(document: Parts, text: str) -> None:
-    """Add plain text. A sentence ends with its line, unless its paragraph is wrapped."""
+    """Add plain text. A sentence ends with its line, unless its paragraph is wrapped, and before a tab."""
     events: list[Event] = []
     paragraph: list[str] = []
     for line in [*LINE.findall(text), ""]:
@@ -30,7 +31,9 @@ def add_text(document: Parts, text: str) -> None:
             paragraph.append(line)
             continue
         for each, goes_on in zip(paragraph, [*_goes_on(list(map(str.strip, paragraph))), False], strict=False):
-            events += [*text_events(each), *([] if goes_on else [Event("block", "")])]
+            for number, part in enumerate(TAB.split(each)):
+                events += [Event("block", part)] if number % 2 else text_events(part)
+            events += [] if goes_on else [Event("block", "")]
         events.append(Event("block", line))
         paragraph = []
     document.add(events)

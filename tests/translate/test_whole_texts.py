@@ -11,8 +11,6 @@ from translate.small_folder import LONG
 
 from resmlp_mt.cli import main
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate import documents
-from resmlp_mt.translate import translator as translate_module
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.documents import document_of, translate_text, translations_of
 from resmlp_mt.translate.options import Options
@@ -86,6 +84,7 @@ def test_other_sentences():
         r"Is it www.a.org?ID=1&l=D!E or https://x.org/a.php?ID=1, C:\A.B or ../../C/D?|See http://y.org.|Use ASP.NET."
     )
     assert document_of(whole.replace("|", " ")).sentences == whole.split("|")
+    assert document_of("A man\tred\n\tTwo  \tmen").sentences == ["A man", "red", "Two", "men"]
     assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
 
 
@@ -104,14 +103,14 @@ def test_the_text_is_what_the_sentences_alone_become(translator, monkeypatch):
     """A real model: the translations are the same as without tags, which alone need alignments."""
     aligned = []
     spy = lambda model, source, *more: aligned.append(source) or omission(model, source, *more)  # noqa: E731
-    monkeypatch.setattr(translate_module, "omission", spy)
+    monkeypatch.setattr("resmlp_mt.translate.translator.omission", spy)
     source = "<p>The <b>hen</b> in <i>there</i>. A man.</p><p>Is <a href='x'>it</a> the other?</p>"
     found = translate_text(translator, source, "html", beam=2)
     plain = [each.text for each in translator.translate(["The hen in there.", "A man.", "Is it the other?"], beam=2)]
     assert html.unescape(re.sub("<[^>]*>", "", found)) == f"{plain[0]} {plain[1]}{plain[2]}"
     assert re.sub("[^<]*(<[^>]*>)", r"\1", found) == re.sub("[^<]*(<[^>]*>)", r"\1", source)
     assert aligned == list(map(translator.tokenizer.encode, ["The hen in there.", "Is it the other?"]))
-    monkeypatch.setattr(documents, "WINDOW", 1)
+    monkeypatch.setattr("resmlp_mt.translate.documents.WINDOW", 1)
     with pytest.raises(UserError, match="tokens, but the model takes"):  # before any sentence is translated
         translations_of(translator, document_of(f"A man.\n{LONG.replace('.', '')}"), Options(), pytest.fail)
     with pytest.raises(UserError, match="n_best 2: a document has one translation"):
