@@ -24,7 +24,7 @@ examples:
   resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
 """
 SCORES = """print the score and a tab before each translation (with --alignment also, after a tab behind it, the source
-subword that each subword attends to most, as SOURCE-TARGET, counted from 0)"""
+subword that each subword attends to most, as SOURCE-TARGET, counted from 0: these come without --scores, too)"""
 JSON = """print a line of JSON for each text: subwords, scores, the log-probability of each subword and word; with
 --alignment also the alignment of subwords and the links of words"""
 ALIGNMENTS = """also write this new file, a line for each text: for each word of the translation the source word that
@@ -57,7 +57,7 @@ ALLOW_HOST = "another name or address of this server that browsers and programs 
 def translate() -> argparse.ArgumentParser:
     parser = command_parser(TRANSLATE, _translate)
     add_path(parser, "folder", "FOLDER", "made by resmlp-mt export")
-    add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input)")
+    add_path(parser, "--input", "FILE", "text in UTF-8, or .gz (default: standard input; a pipe is read ahead)")
     add_path(parser, "--output", "FILE", "a new file (default: standard output)")
     add_flag(parser, "--resume", "continue an interrupted run with the same --output")
     add_path(parser, "--document", ("IN", "OUT"), DOCUMENT, nargs=2)
@@ -80,9 +80,8 @@ def _translate(args: argparse.Namespace) -> None:
         args.glossary = read_glossary(args.glossary)
     options, engine = given(args, Options), given(args, EngineOptions)
     if (engine.engine, engine.precision) == ("pytorch", "int8"):
-        print(
-            "--engine compiled is about twice as fast: it needs a C++ compiler and two minutes, once", file=sys.stderr
-        )
+        hint = "--engine compiled is about twice as fast: it needs a C++ compiler and two minutes, once"
+        print(hint, file=sys.stderr)
     if args.document:
         return _translate_document(args, options, engine)
 
@@ -149,9 +148,8 @@ def serve() -> argparse.ArgumentParser:
     needed = f"secret that requests must send; needed if other machines can connect. Better set {TOKEN}, as "
     who.add_argument("--token", help=f"{needed}other users can see a command's arguments")
     add_repeated(who, "--allow-host", "NAME", ALLOW_HOST)
-    add_repeated(
-        who, "--allow-origin", "ORIGIN", "another site whose pages may use the server, such as https://example.org"
-    )
+    site = "another site whose pages may use the server, such as https://example.org"
+    add_repeated(who, "--allow-origin", "ORIGIN", site)
     add_path(parser, "--glossary", "FILE", "for requests without one; each line: a source term, a tab, its translation")
     add_options(parser.add_argument_group("limits"), Limits)
     add_options(parser.add_argument_group("speed"), EngineOptions)
@@ -162,7 +160,7 @@ def _serve(args: argparse.Namespace) -> None:
     limits, engine = given(args, Limits), given(args, EngineOptions)
     token = os.environ.get(TOKEN) if args.token is None else args.token
     allowed = access(args.host, token, args.allow_host, args.allow_origin)
-    if not all(map(importlib.util.find_spec, ("pydantic", "sentencex", "starlette", "uvicorn"))):
+    if not all(map(importlib.util.find_spec, ("markdown_it", "pydantic", "sentencex", "starlette", "uvicorn"))):
         raise UserError("serve needs more packages: pip install markdown-it-py pydantic sentencex starlette uvicorn")
     from resmlp_mt.serve.server import server_of
     from resmlp_mt.translate.constraints import Rules, read_glossary

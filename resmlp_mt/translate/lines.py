@@ -116,16 +116,16 @@ def moses(pairs: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
-def windows(lines: Iterable[bytes], done: int = 0) -> Iterator[Window]:
-    """Yield the lines of a stream: ``FIRST_WINDOW`` lines, then larger windows; ``done`` lines came before them."""
+def windows(lines: Iterable[bytes], done: int = 0, typed: bool = False) -> Iterator[Window]:
+    """Yield a stream's lines in larger and larger windows, or one by one if ``typed``; ``done`` lines came before."""
     some: list[bytes] = []
-    first, size, most = done + 1, 0, FIRST_WINDOW
+    first, size, most = done + 1, 0, 1 if typed else FIRST_WINDOW
     for line in lines:
         some.append(line)
         size += len(line)
         if len(some) >= most or size >= WINDOW_BYTES:
             yield Window(first, some)
-            first, some, size, most = first + len(some), [], 0, min(2 * most, WINDOW)
+            first, some, size, most = first + len(some), [], 0, 1 if typed else min(2 * most, WINDOW)
     if some:
         yield Window(first, some)
 
@@ -253,7 +253,7 @@ def translate_file(
             output.skip(lines, work.name)
 
         def remembered() -> Iterator[Window]:
-            for window in windows(lines, output.lines if output else 0):
+            for window in windows(lines, output.lines if output else 0, not path and sys.stdin.isatty()):
                 pending.append(window)
                 yield window
 

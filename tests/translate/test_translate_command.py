@@ -22,9 +22,9 @@ from resmlp_mt.translate.lines import GrowingFile, Window
 def run(folder, monkeypatch):
     """A function that runs the command with ``given`` as standard input, and returns its standard output."""
 
-    def run(*arguments, given=b"", model=folder):
+    def run(*arguments, given=b"", model=folder, stream=io.BytesIO):
         out = io.BytesIO()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream(given)))
         monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
         monkeypatch.setattr(sys, "argv", ["resmlp-mt", "translate", str(model), *map(str, arguments)])
         main()
@@ -66,6 +66,16 @@ def test_line_for_line_in_many_windows(run, expected, small_windows):
     assert run(given=text_of(TEXTS)[:-1].replace(b"\n", b"\r\n")) == text_of(expected)
     assert run(given=b"") == b""
     assert run(given=text_of(5 * TEXTS)) == text_of(5 * expected)
+
+    class Terminal(io.BytesIO):  # who types a line waits for its translation
+        def isatty(self):
+            return True
+
+        def readline(self, most):
+            assert sys.stdout.buffer.getvalue().count(b"\n") == self.getvalue()[: self.tell()].count(b"\n")
+            return super().readline(most)
+
+    assert run(given=text_of(TEXTS), stream=Terminal) == text_of(expected)
 
 
 def test_processes_give_the_same_in_order(folder, tmp_path):
