@@ -19,7 +19,6 @@ from resmlp_mt.translate.translator import Translation
 
 CLOSED = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 OPTIONS = "too_long", "alignment", "alignment_by", "prefix", "glossary", "avoid"
-Glossary = dict[str, str | list[str]]
 SCHEMAS = "#/components/schemas/"
 Weight = Annotated[float, AfterValidator(lambda weight: round(weight, 4))]
 
@@ -76,7 +75,7 @@ def request_model(limits: Limits) -> type[Request]:
 def _option_type(option: "DataclassField[Any]", least: float | None, most: float | None) -> Any:
     """Return the type of an option of translating, with its range and description."""
     about = option.metadata
-    kinds = {"glossary": Glossary, "avoid": list[str]}
+    kinds = {"glossary": dict[str, str | list[str]], "avoid": list[str]}
     kind = kinds.get(option.name) or (get_args(option.type) or (option.type,))[0]
     if "choices" in about:
         kind = Literal[about["choices"]]

@@ -74,12 +74,13 @@ class Service:
 
     def app(self) -> ASGIApp:
         """Return the whole service as an ASGI application."""
+        spec = document(self._limits, self._access.token is not None)
         routes = [
             *(Route(path, self._page, methods=["GET"]) for path in PAGE),
             Route("/translate", partial(self._in_time, self._translate), methods=["POST"]),
             Route("/mixing", self._mixing, methods=["GET"]),
             Route("/health", self._health, methods=["GET"]),
-            *(Route(path, self._document, methods=["GET"]) for path in ("/openapi.json", "/spec")),
+            *(Route(path, lambda _: JSONResponse(spec), methods=["GET"]) for path in ("/openapi.json", "/spec")),
             Route("/languages", lambda _: JSONResponse(self._libretranslate.languages()), methods=["GET"]),
             Route("/detect", partial(self._in_time, self._detect), methods=["POST"]),
             Route("/frontend/settings", lambda _: JSONResponse(self._libretranslate.settings()), methods=["GET"]),
@@ -105,9 +106,6 @@ class Service:
     async def _page(self, request: HTTPRequest) -> Response:
         path = request.url.path
         return Response(self._pages[path], media_type=f"text/{PAGE[path]}")
-
-    def _document(self, request: HTTPRequest) -> Response:
-        return JSONResponse(document(self._limits, self._access.token is not None))
 
     async def _health(self, request: HTTPRequest) -> Response:
         languages = self._translator.tokenizer.settings
@@ -145,7 +143,7 @@ class Service:
             problem = f"no answer after {self._limits.max_seconds} seconds: send less, or try again later"
             raise HTTPException(503, problem, {"Retry-After": "1"}) from None
         except FullError:
-            problem = f"{self._limits.max_waiting} requests are waiting: try again later"
+            problem = f"too many requests are waiting ({self._limits.max_waiting}): try again later"
             raise HTTPException(429, problem, {"Retry-After": "1"}) from None
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it

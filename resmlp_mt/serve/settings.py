@@ -31,7 +31,7 @@ class Limits(Checked):
 
     @property
     def max_bytes(self) -> int:
-        """The most bytes of a request's body: no request of ``max_characters`` is larger."""
+        """The most bytes of a request's body: enough for ``max_characters``; tags, glossary and avoided words count."""
         return self.max_characters * BYTES_OF_A_CHARACTER + BYTES_BESIDE_TEXTS
 
 

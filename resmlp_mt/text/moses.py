@@ -29,7 +29,7 @@ def spelled_out(pattern: str) -> str:
 def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
     """Return a function that turns Moses tokens, separated by spaces, into running text.
 
-    ``escaped`` unescapes XML special characters; where none are escaped, that harms only text that holds ``&apos;``.
+    With ``escaped``, XML special characters are unescaped; in text without such, this harms only ``&apos;`` itself.
     Except in English, the space after an amount is kept (``100 € pro Jahr``): Moses removes it, as before a number.
     """
     moses = MosesDetokenizer(lang)

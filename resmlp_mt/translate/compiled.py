@@ -26,7 +26,6 @@ from resmlp_mt.translate.graphs import Graph, GraphEncoder, GraphState, check_gr
 from resmlp_mt.translate.precision import products
 from resmlp_mt.translate.search import Continuations, StepOptions, continuations
 
-RANKED = len(Continuations._fields)
 NAMES = "encoder", "first", "later"
 ADVICE = "is there a C++ compiler (g++)? Without one take engine pytorch with precision int8"
 TOLERANCE = {"fp32": 1e-3, "bf16": 0.1, "int8": 0.1}  # of a token's log-probability, on average: rounding may differ
@@ -94,9 +93,8 @@ def with_graphs(graphs: list[Graph], cfg: ModelConfig, model: Callable[[], Encod
     """Return an encoder and a decoder for ``search`` that call the graphs of ``NAMES``, or else ``model``."""
     encoder, first, later = graphs
     decoder = CompiledDecoder(first, later, cfg, model, shortlist)
-    return SimpleNamespace(
-        cfg=cfg, encoder=GraphEncoder(encoder, Side(cfg.encoder.positions, cfg.pad)), decoder=decoder
-    )
+    side = Side(cfg.encoder.positions, cfg.pad)
+    return SimpleNamespace(cfg=cfg, encoder=GraphEncoder(encoder, side), decoder=decoder)
 
 
 def name_of(*known: object) -> str:
@@ -163,7 +161,7 @@ class CompiledDecoder(Side):
         step = self.later if state.length else self.first
         # compiled code reads its inputs as they were laid out in the example that was traced
         made = iter(step([tensor.contiguous() for tensor in (tokens[:, -1:], *known)]))
-        best = Continuations(*islice(made, RANKED))
+        best = Continuations(*islice(made, len(Continuations._fields)))
         for has_mixing, memory in zip(self.mixings, state.memories, strict=True):
             if has_mixing:
                 memory.tensors = next(made), next(made)

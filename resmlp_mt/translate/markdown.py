@@ -52,10 +52,8 @@ def add_markdown(document: Parts, text: str) -> None:
             places = _places(token.content, text, starts[token.map[0] :], done)
             if places:
                 document.parts.append(text[done : places[0][0]])
-                document.add(
-                    _events(token, text, places),
-                    _of_paragraph if before and before.type == "paragraph_open" else _escaped,
-                )
+                escape = _of_paragraph if before and before.type == "paragraph_open" else _escaped
+                document.add(_events(token, text, places), escape)
                 done = places[-1][1]
     document.parts.append(text[done:])
 

@@ -144,10 +144,8 @@ def test_by_keyboard(page):
     page.keyboard.press("Enter")
     expect(page.locator("#others .translation").nth(1)).to_have_attribute("aria-pressed", "true")
     expect(page.locator("#others .translation").nth(1)).to_be_focused()
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Shift+Tab")
-    page.keyboard.press("Enter")
+    for key in "Shift+Tab", "Shift+Tab", "Shift+Tab", "Enter":
+        page.keyboard.press(key)
     expect(words(page)).to_have_text(["five", "four"])
 
 

@@ -70,8 +70,7 @@ def test_it_is_compiled_once_and_again_for_other_weights(folder, compiled, cache
     (place,) = places()
     assert sorted(path.name for path in place.iterdir()) == ["encoder.pt2", "first.pt2", "later.pt2"]
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
-    other = tmp_path / "other"
-    shutil.copytree(folder, other)
+    other = shutil.copytree(folder, tmp_path / "other")
     (other / "README.md").write_text("another model card\n")
     Translator(other, engine="compiled")
     assert places() == [place]

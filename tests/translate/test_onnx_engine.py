@@ -15,13 +15,8 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
-KINDS = {
-    "linear": {},
-    "gated": GATED,
-    "ema": {"token_mixing": "ema", "layerscale_init": 0.5},
-    "attention": {"token_mixing": "attention"},
-    "ssru": {"token_mixing": "ssru"},
-}
+KINDS = {"linear": {}, "gated": GATED, "ema": {"token_mixing": "ema", "layerscale_init": 0.5}}
+KINDS |= {kind: {"token_mixing": kind} for kind in ("attention", "ssru")}
 
 
 @pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)

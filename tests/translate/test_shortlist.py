@@ -68,25 +68,11 @@ def test_lexicon_is_model_1():
     assert lexicon(made, 9, iterations=3) == expected
 
 
-@pytest.fixture
-def sides(tmp_path):
-    """Two aligned files."""
-    (tmp_path / "a").write_text("the hen\nthe man\n\na man in the hen\n")
-    (tmp_path / "b").write_text("die Henne\nder Mann\nnichts\nein Mann in der Henne\n")
-    return tmp_path / "a", tmp_path / "b"
-
-
-@pytest.fixture
-def folder(tmp_path):
-    return make(tmp_path / "folder")
-
-
-@pytest.fixture
-def run(monkeypatch):
-    return in_process("shortlist", monkeypatch)
-
-
-def test_the_command_and_the_translator(run, sides, folder, capsys):
+def test_the_command_and_the_translator(tmp_path, capsys, monkeypatch):
+    sides = tmp_path / "a", tmp_path / "b"
+    sides[0].write_text("the hen\nthe man\n\na man in the hen\n")
+    sides[1].write_text("die Henne\nder Mann\nnichts\nein Mann in der Henne\n")
+    run, folder = in_process("shortlist", monkeypatch), make(tmp_path / "folder")
     before = Translator(folder).translate("the hen in there.")
     run(folder, "--train", *sides, "--valid", *sides, "--per-token", 3, "--always", 2)
     assert "from 3 pairs" in capsys.readouterr().out
@@ -106,7 +92,8 @@ def test_the_command_and_the_translator(run, sides, folder, capsys):
     assert Translator(folder).shortlist  # though the one token for every sentence is </s>
 
 
-def test_what_is_there_is_never_passed_over(folder):
+def test_what_is_there_is_never_passed_over(tmp_path):
+    folder = make(tmp_path / "folder")
     broken = "\tdie der\nthe die\n", "line 2: is not a source token, a tab and target tokens"
     of_another = "\tt h\nder\tt\ndie\tt\nthe\th\n", "most of its tokens are not the model's"
     for content, message in broken, of_another:

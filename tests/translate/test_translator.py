@@ -131,10 +131,9 @@ def test_mistakes_are_told_before_any_work(translator, monkeypatch, texts, optio
 
 
 def test_wrong_settings(folder, tmp_path):
-    with pytest.raises(UserError, match="threads 0: give a whole number"):
-        Translator(folder, threads=0)
-    with pytest.raises(UserError, match="device nowhere: "):
-        Translator(folder, device="nowhere")
+    for name, value, problem in ("threads", 0, "give a whole number"), ("device", "nowhere", ""):
+        with pytest.raises(UserError, match=f"{name} {value}: {problem}"):
+            Translator(folder, **{name: value})
     with pytest.raises(UserError, match="no such folder"):
         Translator(tmp_path / "none")
 
