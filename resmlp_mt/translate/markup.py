@@ -18,7 +18,7 @@ INLINE = _names(
 )
 VOID = _names("area base br col embed hr img input link meta param source track wbr")
 KEPT = _names("audio canvas code iframe kbd math noscript object pre samp script style svg template textarea video")
-WHOLE = KEPT | {"html", "body"}  # elements that nothing but their end tag ends
+OPEN = INLINE | _names("dd dt li p td th")  # elements that the next block ends, if they have no end tag
 WITHIN = (INLINE | VOID | KEPT | {""}) - {"hr", "pre"}  # elements within a sentence, "" is text; all others split it
 
 
@@ -78,9 +78,10 @@ def add_html(document: Parts, text: str) -> None:
         done = number + 1
         if kind == "keep" and number in pairs:
             kind, done = "kept", pairs[number] + 1
-        elif kind == "keep":  # without an end tag, which HTML lets a paragraph leave out: ends before the next block
-            blocks = (each for each in range(done, len(pieces)) if pieces[each][2] not in WITHIN)
-            kind, done = "block", len(pieces) - 1 if name in WHOLE else next(blocks)
+        elif kind == "keep":  # its end tag is left out, or misplaced
+            last = ("close", name)
+            ends = (n for n in range(done, len(pieces)) if pieces[n][2] not in WITHIN or pieces[n - 1][1:] == last)
+            kind, done = "block", next(ends) if name in OPEN else len(pieces) - 1
         raw = text[place : pieces[done][0]]
         if kind == "text":
             seen = html.unescape(raw)
