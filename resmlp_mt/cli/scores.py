@@ -94,9 +94,7 @@ def cost() -> argparse.ArgumentParser:
     parser.add_argument("pairs", nargs="*", metavar="PAIR", help="en-de or en-fr (default: both)")
     parser.add_argument("--gpu", choices=["V100", "A100"], default="V100", help="GPU whose peak speed is used")
     share = number_within(0.001, 1)
-    parser.add_argument(
-        "--utilization", type=share, default=UTILIZATION, metavar="U", help="share of it that is reached"
-    )
+    parser.add_argument("--utilization", type=share, default=UTILIZATION, metavar="U", help="share of it that is used")
     _add_form(parser)
     return parser
 

@@ -48,10 +48,8 @@ def check_binarized(prefix: str, entries: int | None = None) -> None:
         symbols = np.memmap(data, number, "r")
         least, most = symbols.min(), symbols.max()
         if least < 0 or most >= entries:
-            raise UserError(
-                f"{data}: symbol {least if least < 0 else most} is not in the dictionary of {entries:,} entries: "
-                f"damaged, or not its own: {AGAIN}"
-            )
+            problem = f"symbol {least if least < 0 else most} is not in the dictionary of {entries:,} entries"
+            raise UserError(f"{data}: {problem}: damaged, or not its own: {AGAIN}")
 
 
 def read_dictionary(path: Path) -> Dictionary:

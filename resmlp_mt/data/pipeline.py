@@ -308,9 +308,7 @@ class _Preparation:
                     sources.append(progress.outcome)
                 if not any(source["kept"] for source in sources):
                     why = format_reasons(sum((Counter(source["dropped"]) for source in sources), Counter()))
-                    raise UserError(
-                        f"{self.corpus.train[0].sides[0]}: no training pair is left ({why}): look at the limits"
-                    )
+                    raise UserError(f"{self.corpus.train[0].sides[0]}: no pair is left ({why}): look at the limits")
                 if pair_filter:
                     write_dictionary(symbols, step.outputs[2])
             return {
@@ -349,10 +347,8 @@ class _Preparation:
 def _check_encoding(source: PairSource, read: int, not_utf8: Sequence[int]) -> None:
     for name, broken in zip(source.sides, not_utf8, strict=True):
         if broken > MOST_BROKEN * read:
-            raise UserError(
-                f"{name}: {_share(broken, read)} are not UTF-8: convert the text from its encoding, such as "
-                "iconv -f LATIN1 -t UTF-8"
-            )
+            encoding = "convert the text from its encoding, such as iconv -f LATIN1 -t UTF-8"
+            raise UserError(f"{name}: {_share(broken, read)} are not UTF-8: {encoding}")
 
 
 def _count_words(text: str) -> int:

@@ -290,9 +290,7 @@ def check_fit(parameters: Mapping[str, Tensor], model: Mapping[str, Tensor], str
         raise DoesNotFit(one_line(f"{problem}: give the options of its training"))
     for name in common if strict else ():  # on a GPU, the check of a copy (--store-ema) would wait
         if not torch.isfinite(parameters[name]).all():
-            raise DoesNotFit(
-                f"{name} is not finite (NaN or infinity): the training diverged; give an earlier checkpoint"
-            )
+            raise DoesNotFit(f"{name} is not finite: the training diverged; give an earlier checkpoint")
 
 
 def checksum_of(dictionaries: Sequence[Dictionary]) -> str:

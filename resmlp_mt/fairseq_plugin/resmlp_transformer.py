@@ -137,9 +137,7 @@ class ResMLPTransformerModel(TransformerModelBase):
             if name in known:
                 state[name] = tensor
             elif name.endswith(".quant_noise.weight"):
-                raise UserError(
-                    "--quant-noise-pq trains a layer that is fairseq's alone: translate by fairseq-generate"
-                )
+                raise UserError("--quant-noise-pq trains a layer that fairseq alone has: translate by fairseq-generate")
         result.load_state_dict(state)
         return result.eval()
 

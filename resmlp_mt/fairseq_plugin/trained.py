@@ -46,10 +46,7 @@ def last_checkpoints(directory: PathLike, count: int, kind: str, upper_bound: in
     found = checkpoint_paths(str(directory), PATTERNS[kind], keep_match=True)  # newest first
     paths = [Path(path) for path, number in found if upper_bound is None or number <= upper_bound]
     if not 1 <= count <= len(paths):
-        raise UserError(
-            f"{directory}: {count} {kind} checkpoints are asked for, there are {len(paths)}: ask for 1 or more of "
-            "them, or let fairseq-train keep more"
-        )
+        raise UserError(f"{directory}: has {len(paths)} {kind} checkpoints, not {count}: ask for 1 or more of them")
     return paths[:count][::-1]
 
 

@@ -45,9 +45,7 @@ class LayerConfig:
         fits=lambda value: True,
         expected="a finite number",
     )
-    norm: str = option(
-        "affine", "norm before each branch and at the end of each stack (the paper: affine)", choices=NORMS
-    )
+    norm: str = option("affine", "norm before each branch and at each stack's end (the paper: affine)", choices=NORMS)
     activation: str = option(
         "gelu", "activation between the linear layers of a channel MLP", name="activation_fn", choices=ACTIVATIONS
     )

@@ -30,9 +30,7 @@ def undo_subwords(lines: Sequence[str], scheme: str, what: str) -> list[str]:
     words = list(lines) if scheme == "none" else [joined(line, KINDS[scheme]) for line in lines]
     cut = [number for number, line in enumerate(words, start=1) if _CUT.search(line)]
     if FEW * len(cut) > len(words):  # ordinary text can hold the mark, too
-        raise UserError(
-            f"{what}: translation {cut[0]} of {len(words)} holds subwords (@@): give --subwords subword_nmt"
-        )
+        raise UserError(f"{what}: translation {cut[0]} of {len(words)} has subwords (@@): give --subwords subword_nmt")
     glued = [line for line in words if "@@" in line]
     if FEW * len(glued) > len(words):
         raise UserError(_joined_wrongly(what, glued[0]))

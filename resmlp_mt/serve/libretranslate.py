@@ -30,9 +30,7 @@ class LibreTranslateRequest(BaseModel):
 
     model_config = ConfigDict(allow_inf_nan=False)
     q: str | list[str] = Field(description="A text, or in JSON a list of texts.")
-    source: str = Field(
-        description=f"The model's source language, or {AUTO}: a text in the target language is returned unchanged."
-    )
+    source: str = Field(description=f"The model's source language, or {AUTO}: text in the target language stays.")
     target: str = Field(description="The model's target language.")
     format: Literal["text", "html"] | None = Field(
         None, description="Default: html if the text has an end tag such as </b>, else text."

@@ -80,10 +80,7 @@ def access(host: str, token: str | None, names: list[str], origins: list[str]) -
         if not all(ipaddress.ip_address(address).is_loopback for address in addresses):
             raise UserError(f"--host {host}: can be reached from other machines: give --token, or set {TOKEN}")
     elif len(token) < SHORTEST_TOKEN or not re.fullmatch("[!-~]+", token):
-        raise UserError(
-            f"--token: give at least {SHORTEST_TOKEN} letters, digits and signs without spaces, such as those of: "
-            "openssl rand -hex 16"
-        )
+        raise UserError(f"--token: give at least {SHORTEST_TOKEN} letters, digits and signs, as: openssl rand -hex 16")
     hosts = frozenset(name.lower() for name in [*THIS_MACHINE, bracketed(host), *names])
     return Access(hosts, token, tuple(origin.lower() for origin in origins))
 

@@ -186,7 +186,7 @@ def test_bad_text_is_one_line_and_leaves_nothing(corpus, tmp_path, split, side, 
 
 
 def test_nothing_left_to_train_on(corpus, tmp_path):
-    message = r"train\.en: no training pair is left \(.*299 too long.*\): look at the limits"
+    message = r"train\.en: no pair is left \(.*299 too long.*\): look at the limits"
     with pytest.raises(UserError, match=message):
         prepare(corpus, dataclasses.replace(RECIPE, pair_filter=PairFilter(max_length=1)), tmp_path / "out")
 

@@ -20,7 +20,7 @@ def test_subwords_are_undone():
     [
         (["▁Ein ▁Ha us"], "subword_nmt", "give --subwords sentencepiece"),
         (["Ein Haus"], "sentencepiece", "give --subwords none"),
-        (["Ein", "Ha@@ us"], "none", r"gen.out: translation 2 of 2 holds subwords \(@@\)"),
+        (["Ein", "Ha@@ us"], "none", r"gen.out: translation 2 of 2 has subwords \(@@\)"),
     ],
 )
 def test_subwords_of_another_kind_are_refused(lines, scheme, message):
