@@ -132,10 +132,9 @@ def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
     """Read the name, value and signature of each score from the output of ``resmlp-mt score --json``."""
     try:
         values: Any = read_object(path, LARGEST)
+        return [(str(name), float(score["score"]), str(score["signature"])) for name, score in values["scores"].items()]
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error
-    try:
-        return [(str(name), float(score["score"]), str(score["signature"])) for name, score in values["scores"].items()]
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise UserError(f"{path}: not what resmlp-mt score --json prints") from error
 

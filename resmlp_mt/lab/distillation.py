@@ -94,7 +94,7 @@ def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequen
             if match := _SOURCE.fullmatch(line):
                 sentence = int(match[1])
                 subwords = dictionary.string(sources[sentence]) if sentence < len(sources) else None
-                if subwords is None or match[2] not in (subwords, running_text(subwords)):
+                if subwords is None or (match[2] != subwords and match[2] != running_text(subwords)):
                     raise UserError(
                         f"{path}:{number}: sentence {sentence} is not that of the data's train: give the output of "
                         "fairseq-generate --gen-subset train for this very data, without --post-process"

@@ -15,11 +15,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, check_can_be_written, check_outputs, write_whole
 
 RESMLP = "#0072B2"
-TRANSFORMER = "#4D4D4D"
 
 SYSTEMS = {
     **dict.fromkeys(["resmlp_transformer", "resmlp-6", "resmlp", "resmlp6", "paper"], RESMLP),
-    "transformer": TRANSFORMER,
+    "transformer": "#4D4D4D",
     **dict.fromkeys(["resmlp_transformer:inference_precision=bf16", "heads", "16-heads-relative"], "#56B4E9"),
     **dict.fromkeys(["resmlp_transformer:inference_precision=int8", "resmlp-12", "resmlp12"], "#009E73"),
     "lightconv": "#CC79A7",

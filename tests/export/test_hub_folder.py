@@ -58,17 +58,11 @@ def export(prepared):
         yield lambda *options, data=prepared: in_process("export", monkeypatch)(*options, "--data", data)
 
 
-@pytest.fixture(scope="module")
-def exported(checkpoint, export, tmp_path_factory):
-    out = tmp_path_factory.mktemp("exported") / "en-de"
-    scores = out.parent / "scores.json"
+def test_what_is_written_and_the_card(checkpoint, export, model, tmp_path):
+    exported, scores = tmp_path / "en-de", tmp_path / "scores.json"
     score = {"score": 38.3, "signature": "nrefs:1|case:mixed", "name": "BLEU"}
     scores.write_text(json.dumps({"segments": 2, "scores": {"sacrebleu": score}}))
-    export(checkpoint, "--out", out, "--license", "mit", "--scores", scores)
-    return out
-
-
-def test_what_is_written_and_the_card(exported, model):
+    export(checkpoint, "--out", exported, "--license", "mit", "--scores", scores)
     assert {path.name for path in exported.iterdir()} == {
         *("config.json", "generation_config.json", "model.safetensors", "README.md"),
         *("tokenizer_config.json", "source_symbols.txt", "target_symbols.txt", "subwords.model"),
@@ -145,8 +139,6 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, expo
 
 
 def test_a_layer_of_a_user_s_own_is_refused(model):
-    class Shift(nn.Module):
-        pass
-
+    shift = type("Shift", (nn.Module,), {})()
     with pytest.raises(UserError, match="the model has a Shift of test_hub_folder"):
-        hub_folder.check_known(nn.Sequential(model.without_fairseq(), Shift()))
+        hub_folder.check_known(nn.Sequential(model.without_fairseq(), shift))

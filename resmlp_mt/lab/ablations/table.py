@@ -144,8 +144,10 @@ class Table:
     def as_json(self) -> dict[str, Any]:
         values = asdict(self)
         if self.seeds:
-            values["over seeds"] = {row: _as_json(self.spreads(row)) for row in self.rows}
-            values["differences"] = {row: _as_json(figures) for row, figures in self.differences().items()}
+            spreads = {row: self.spreads(row) for row in self.rows}
+            both: dict[str, dict[str, Any]] = {"over seeds": spreads, "differences": self.differences()}
+            for name, rows in both.items():
+                values[name] = {row: {key: vars(each) for key, each in of.items()} for row, of in rows.items()}
         return values
 
     def tables(self) -> list[list[list[str]]]:
@@ -223,10 +225,6 @@ def _cells(compared: list[str], row: Sequence[Figures]) -> list[str]:
         f"{statistics.fmean(each.training.words_per_second for each in row):,.0f}",
         duration(statistics.fmean(each.processor_seconds for each in row)),
     ]
-
-
-def _as_json(figures: Mapping[str, Any]) -> dict[str, Any]:
-    return {figure: asdict(each) for figure, each in figures.items()}
 
 
 def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], about: Mapping[str, str]) -> Table:

@@ -59,9 +59,6 @@ class TranslationModel:
     def forward(self, source: int, target: int) -> int:
         return self.encoder(source) + self.decoder(source, target)
 
-    def per_target_token(self, source: int, target: int) -> float:
-        return self.forward(source, target) / target
-
 
 Mixing = tuple[int, int]
 """FLOPs of a token mixing: for each position, and for each pair of positions."""
@@ -230,11 +227,12 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
 def estimate(pair: str, system: str, rate: float) -> dict[str, Any]:
     """Return forward FLOPs per target token, the training's target tokens and FLOPs, GPU-hours at ``rate`` FLOP/s."""
     corpus, args = CORPORA[pair], training_options(pair, system)
-    per_token = of_options(args, corpus["vocabulary"]).per_target_token(corpus["length"], corpus["length"])
+    length = corpus["length"]
+    per_token = of_options(args, corpus["vocabulary"]).forward(length, length) / length
     if args.max_update:
         tokens = args.max_update * args.max_tokens * args.update_freq[0]
     else:
-        tokens = args.max_epoch * corpus["pairs"] * corpus["length"]
+        tokens = args.max_epoch * corpus["pairs"] * length
     total = TRAINING * per_token * tokens
     return {
         "pair": pair,

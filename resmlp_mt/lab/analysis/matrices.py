@@ -278,9 +278,7 @@ def read_bands(
 ) -> list[TextBand]:
     """Run a model on the first ``MOST_SENTENCES`` pairs; keep all weights of pair ``sentence``, counted from 1."""
     if not 1 <= sentence <= len(pairs):
-        raise UserError(
-            f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of 1 to {len(pairs):,}"
-        )
+        raise UserError(f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of them")
     # the decoder begins with </s>, as fairseq has it
     texts = [(source, target.roll(1)) for source, target in (pairs[sentence - 1], *pairs[:MOST_SENTENCES])]
     bands = bands_of(model)

@@ -208,8 +208,6 @@ def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 
         axis.imshow(pictures[0], cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest")
         for each in axis.xaxis, axis.yaxis:
             each.set_major_locator(MaxNLocator(5, integer=True, min_n_ticks=2))
-        axis.set_xlim(0.5, length + 0.5)
-        axis.set_ylim(length + 0.5, 0.5)
         return
     tiled, corners = _mosaic(WEIGHTS(scale(np.ma.masked_invalid(pictures))))
     axis.imshow(tiled, interpolation="nearest")

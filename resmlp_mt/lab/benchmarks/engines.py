@@ -51,7 +51,7 @@ class EngineProcess:
     """An engine alone in its own process; ``build``, which must be picklable, makes it there."""
 
     def __init__(self, build: Callable[[], Any], start: str = "spawn"):
-        self._process = new_processes(1, start)
+        self._process = new_process(start)
         try:
             self.formula = self._process.submit(_build, build).result()  # of the engine's FLOPs, if there is one
         except BaseException:
@@ -132,12 +132,12 @@ def start_of(device: str) -> str:
     return "spawn" if device == "cuda" else "forkserver"
 
 
-def new_processes(count: int, start: str = "forkserver") -> ProcessPoolExecutor:
-    """Return processes that have used no thread and no GPU; with ``forkserver`` fairseq is imported already."""
+def new_process(start: str = "forkserver") -> ProcessPoolExecutor:
+    """Return a process that has used no thread and no GPU; with ``forkserver`` fairseq is imported already."""
     context = multiprocessing.get_context(start)
     if start == "forkserver":
         context.set_forkserver_preload(PRELOADED)
-    return ProcessPoolExecutor(count, mp_context=context, initializer=_quiet_process)
+    return ProcessPoolExecutor(1, mp_context=context, initializer=_quiet_process)
 
 
 def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: str) -> int:
@@ -145,7 +145,7 @@ def peak(work: Callable[[], object], rehearsal: Callable[[], object], device: st
 
     Both must be picklable. On CUDA it is the peak of what PyTorch's allocator hands out.
     """
-    with new_processes(1, start_of(device)) as process:
+    with new_process(start_of(device)) as process:
         return process.submit(_peak, work, rehearsal, device).result()
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks.engines import new_processes
+from resmlp_mt.lab.benchmarks.engines import new_process
 
 if TYPE_CHECKING:
     from resmlp_mt.lab.benchmarks.systems import Source
@@ -111,7 +111,7 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
             convert: Callable[..., None] = partial(_from_marian_to_ctranslate2, system.path)
         else:
             convert = partial(_from_fairseq_to_ctranslate2, replace(source, system=replace(system, name=system.path)))
-        with new_processes(1) as process:  # CTranslate2 and PyTorch in one process are both slow
+        with new_process() as process:  # CTranslate2 and PyTorch in one process are both slow
             process.submit(convert, folder, vmap).result()
     except (TypeError, ValueError, RuntimeError, OSError) as error:
         raise UserError(f"{system.name}: cannot be converted: {str(error).splitlines()[0]}") from error

@@ -321,11 +321,6 @@ class Run:
     def best(self) -> float:
         return min(self.losses)
 
-    @property
-    def lowest_at(self) -> float:
-        """The share of the updates after which the loss was lowest."""
-        return self.updates[self.losses.index(self.best)] / self.updates[-1]
-
 
 def read_run(cell: CellFolder, vocabulary: int, references: list[str]) -> Run:
     """Read a finished cell; it counts as diverged if its last loss is no better than guessing."""

@@ -127,24 +127,17 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
         values = law[number], *interval(spread[:, number])
         with np.errstate(over="ignore"):
             constants[name] = Estimate(*(np.exp(values) if name.endswith("_c") else values))
-    held_out = {
-        what: error
-        for what, row in (("the largest size", 0), ("the largest amount of data", 1))
-        if (error := hold_out(runs, points, points[row] == points[row].max())) is not None
-    }
+    held_out = {}
+    for what, row in ("the largest size", 0), ("the largest amount of data", 1):
+        held = points[row] == points[row].max()
+        if not lacks([run for run, out in zip(runs, held, strict=True) if not out]):
+            held_out[what] = _error(fit_law(points[:, ~held]), points[:, held], 1)
     return FamilyFit(runs, "", law, constants, _error(law, points, 2), seeds_spread(runs), held_out)
 
 
 def _error(law: np.ndarray, points: np.ndarray, power: int) -> float:
     left = np.abs(np.log(loss_by(law, *points[:2]) / points[2]))
     return float(np.mean(left**power) ** (1 / power))
-
-
-def hold_out(runs: Sequence[Run], points: np.ndarray, held: np.ndarray) -> float | None:
-    """Return the mean absolute error of log L for ``held`` runs by a fit to the others; None if those are too few."""
-    if lacks([run for run, out in zip(runs, held, strict=True) if not out]):
-        return None
-    return _error(fit_law(points[:, ~held]), points[:, held], 1)
 
 
 def seeds_spread(runs: Sequence[Run]) -> float:

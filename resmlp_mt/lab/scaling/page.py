@@ -99,14 +99,9 @@ class Study:
             for name, each in self.trends.items()
         ]
         tables["The law of each family"] = [["", *laws.NAMES, "misfit", "spread over seeds"]] + [
-            [
-                name,
-                *map(str, fit.constants.values()),
-                f"{fit.misfit:.2%}",
-                f"{fit.seeds_spread:.2%}".replace("nan%", ""),
-            ]
-            for name, fit in self.families.items()
-            if fit.law is not None
+            [name, *map(str, of.constants.values()), f"{of.misfit:.2%}", f"{of.seeds_spread:.2%}".replace("nan%", "")]
+            for name, of in self.families.items()
+            if of.law is not None
         ]
         tables["Runs that a fit has not seen"] = [["left out", "error"]] + [
             [f"{name}, {what}", f"{error:.2%}"]
@@ -143,7 +138,8 @@ class Study:
             found, bleu = ["none"] * 4, "" if run.bleu is None else f"{run.bleu:.1f}"
             if run.losses:
                 losses = run.best, run.best * self.tokens_a_character
-                found = [*(f"{loss:.3f}" for loss in losses), f"{run.lowest_at:.0%}", f"{run.updates[-1]:,.0f}"]
+                lowest_at, last = run.updates[run.losses.index(run.best)], run.updates[-1]
+                found = [*(f"{loss:.3f}" for loss in losses), f"{lowest_at / last:.0%}", f"{last:,.0f}"]
             rows.append([run.cell.name, *counts, *found, bleu, duration(run.processor_seconds)])
         return rows
 

@@ -223,11 +223,8 @@ def digests(folder: Path) -> dict[str, str]:
 
 def code_digest() -> str:
     """Return the first digits of a checksum of the models' code, to recognize trainings with different code."""
-    code = hashlib.sha256()
-    for room in "fairseq_plugin", "nn":
-        for path in sorted((USER_DIR / room).glob("*.py")):
-            code.update(path.read_bytes())
-    return code.hexdigest()[:8]
+    paths = (path for room in ("fairseq_plugin", "nn") for path in sorted((USER_DIR / room).glob("*.py")))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()[:8]
 
 
 @dataclass(frozen=True)

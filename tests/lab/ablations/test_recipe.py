@@ -72,15 +72,11 @@ def test_fairseq_understands_every_row_and_all_have_the_same_batches_and_budget(
     assert {row: args.max_epoch for row, args in rows.items()} == {row: recipe.epochs_of(row) for row in rows}
 
 
-@pytest.fixture
-def row(write_recipe, tmp_path):
-    recipe = read_recipe(write_recipe(tmp_path / "recipe.yaml"))
-    return RowFolder("paper", 1, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper", recipe)
-
-
 @pytest.mark.parametrize("retrain", [False, True])
 @pytest.mark.parametrize("record", [None, '{"training": {"opt', '{"processor_seconds": [1.5]}'])
-def test_a_folder_without_a_record_of_its_files_is_neither_gone_on_with_nor_emptied(row, record, retrain):
+def test_a_folder_without_a_record_of_its_files_is_neither_resumed_nor_emptied(write_recipe, tmp_path, record, retrain):
+    recipe = read_recipe(write_recipe(tmp_path / "recipe.yaml"))
+    row = RowFolder("paper", 1, tmp_path / "data-bin", {"dict.en.txt": "0"}, tmp_path / "out" / "paper", recipe)
     row.folder.mkdir(parents=True)
     (row.folder / "checkpoint_last.pt").write_text("somebody's")
     if record is not None:

@@ -29,8 +29,7 @@ def figures(name, bleu, p_value=None, perplexity=6.0, seconds=120.0, words=3000.
     return Figures(name, seed, f"--token-mixing {name}", training, seconds, {"on": "today"}, scores, bootstrap)
 
 
-@pytest.fixture
-def table():
+def test_marks_blanks_and_units():
     rows = [
         figures("linear", 36.0),
         figures("none", 20.04, 0.001, perplexity=12.345, seconds=5400),
@@ -38,10 +37,7 @@ def table():
         figures("twin", 36.0, 1.0),
     ]
     names = ["linear", "none", "mlp", "conv", "twin"]
-    return Table("Mixing", "linear", "14 epochs", "test, test.de", {"Made by": "hand"}, rows, names)
-
-
-def test_marks_blanks_and_units(table):
+    table = Table("Mixing", "linear", "14 epochs", "test, test.de", {"Made by": "hand"}, rows, names)
     cells = {row[0]: row[1:] for row in table.cells()}
     assert cells["none"] == ["12.35", "20.0*", "60.0", "3,539,200", "3,000", "1.50 h"]
     assert cells["linear"] == ["6.00", "36.0", "60.0", "3,539,200", "3,000", "2.0 min"]

@@ -12,22 +12,8 @@ from hypothesis import strategies as st
 from small_models import checkpoint, train, untrained
 
 from resmlp_mt.fairseq_plugin.trained import model_of
-from resmlp_mt.lab.analysis.matrices import (
-    BY_BIAS,
-    BY_GRADIENT,
-    NOTHING_TELLS,
-    MixingMatrix,
-    UsedPart,
-    bands_of,
-    mixing_matrices,
-    profiles,
-    pruned,
-    read_bands,
-    share_of_small,
-    sparsity_of_mixing,
-    squared_gradients,
-    used_part,
-)
+from resmlp_mt.lab.analysis import matrices
+from resmlp_mt.lab.analysis.matrices import MixingMatrix, UsedPart, mixing_matrices, pruned, sparsity_of_mixing
 
 SIDES = pytest.mark.parametrize("side", ["encoder", "decoder"])
 
@@ -65,7 +51,7 @@ def test_the_share_explained_is_that_of_a_regression_on_relative_position(side, 
     places = entries(side, length)
     offsets = sorted({j - i for i, j in places})
     design = np.array([[float(j - i == offset) for offset in offsets] for i, j in places])
-    (profile,) = profiles(mixing(side, weights))
+    (profile,) = matrices.profiles(mixing(side, weights))
     values = np.array([weights[0, i, j].item() for i, j in places])
     coefficients, *_ = np.linalg.lstsq(design, values, rcond=None)
     left = values - design @ coefficients
@@ -77,12 +63,12 @@ def test_the_share_explained_is_that_of_a_regression_on_relative_position(side, 
 
 @SIDES
 def test_what_is_explained_by_chance_is_what_random_matrices_show(side):
-    found = profiles(mixing(side, torch.randn(400, 9, 9, generator=torch.Generator().manual_seed(0))))
+    found = matrices.profiles(mixing(side, torch.randn(400, 9, 9, generator=torch.Generator().manual_seed(0))))
     assert np.mean([each.explained for each in found]) == pytest.approx(found[0].by_chance, rel=0.03)
 
 
 def test_sparsity_counts_what_is_below_a_twentieth_of_the_largest():
-    assert share_of_small(torch.tensor([[-20.0, 0.99], [1.0, -0.5]])) == 0.5
+    assert matrices.share_of_small(torch.tensor([[-20.0, 0.99], [1.0, -0.5]])) == 0.5
     weights = torch.tensor([[[10.0, 9.0], [0.1, 5.0]], [[0.1, 9.0], [1.0, 1.0]]])
     assert sparsity_of_mixing(mixing("encoder", weights)).share == pytest.approx((1 / 4 + 1 / 4) / 2)
     assert sparsity_of_mixing(mixing("decoder", weights)).share == pytest.approx((1 / 3 + 0) / 2)  # mean of both heads
@@ -100,18 +86,18 @@ def changed(before, after):
 
 
 def used(saved):
-    return used_part(saved, mixing_matrices(model_of("", saved)))
+    return matrices.used_part(saved, mixing_matrices(model_of("", saved)))
 
 
 def test_gradients_tell_what_the_training_reached_often_and_biases_what_it_reached(before_training, trained):
-    assert used(trained) == UsedPart({"encoder": 6, "decoder": 8}, BY_GRADIENT)
+    assert used(trained) == UsedPart({"encoder": 6, "decoder": 8}, matrices.BY_GRADIENT)
     reached = changed(before_training, trained["model"])
     assert reached == {"encoder": 11, "decoder": 13}
     no_state = torch.zeros(sum(parameter.numel() for parameter in untrained().parameters()))
     for record in {"momentum_buffer": torch.ones(3)}, {"sum": torch.ones(3)}, {"sum": no_state}, None:
         state = record and {"state": {0: record}}  # the second is of another model
-        assert used({**trained, "last_optimizer_state": state}) == UsedPart(reached, BY_BIAS)
-    assert used(checkpoint(before_training)) == UsedPart({"encoder": 64, "decoder": 64}, NOTHING_TELLS)
+        assert used({**trained, "last_optimizer_state": state}) == UsedPart(reached, matrices.BY_BIAS)
+    assert used(checkpoint(before_training)) == UsedPart({"encoder": 64, "decoder": 64}, matrices.NOTHING_TELLS)
 
 
 @pytest.mark.parametrize("optimizer", [torch.optim.Adagrad, torch.optim.Adam])
@@ -121,7 +107,7 @@ def test_the_optimizers_state_is_told_apart_by_parameter(optimizer):
     train(model, stepping, [(5, 7)])
     scale = 1 if optimizer is torch.optim.Adagrad else 0.001  # Adam's 1 - beta2
     saved = checkpoint(model, stepping.state_dict())
-    found = squared_gradients(saved)
+    found = matrices.squared_gradients(saved)
     gradients = {name: scale * parameter.grad**2 for name, parameter in model.named_parameters()}
     assert found.keys() == gradients.keys()
     assert all(torch.allclose(found[name], gradients[name], rtol=1e-4) for name in gradients)
@@ -129,7 +115,7 @@ def test_the_optimizers_state_is_told_apart_by_parameter(optimizer):
     # --fp16 makes one vector of all parameters
     record = "sum" if optimizer is torch.optim.Adagrad else "exp_avg_sq"
     flat = torch.cat([(scale * parameter.grad**2).flatten() for parameter in model.parameters()])
-    as_one = squared_gradients({**saved, "last_optimizer_state": {"state": {0: {record: flat}}}})
+    as_one = matrices.squared_gradients({**saved, "last_optimizer_state": {"state": {0: {record: flat}}}})
     assert all(torch.allclose(as_one[name], found[name], rtol=1e-4) for name in found)
 
 
@@ -193,7 +179,7 @@ def predicted(model, side, tokens):
 
 def test_means_and_spreads_are_over_all_positions_of_the_text():
     model = build(**BANDED).eval()
-    found = read_bands(model, TEXT, SYMBOLS, sentence=2)
+    found = matrices.read_bands(model, TEXT, SYMBOLS, sentence=2)
     assert [each.name for each in found] == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
     encoder, decoder = found[0], found[2]
     assert (encoder.offsets, decoder.offsets) == ([-2, -1, 0, 1, 2], [-2, -1, 0])
@@ -204,4 +190,4 @@ def test_means_and_spreads_are_over_all_positions_of_the_text():
         torch.testing.assert_close(each.mean, torch.cat(weights).mean(0))
         torch.testing.assert_close(each.spread, torch.cat(weights).std(0))
         assert each.tokens == [SYMBOLS[0][symbol] for symbol in read[each.side][1]]
-    assert not any(band.predict._forward_hooks for band in bands_of(model).values())
+    assert not any(band.predict._forward_hooks for band in matrices.bands_of(model).values())

@@ -22,9 +22,8 @@ def mixings(layers=2, heads=1, length=9):
 @pytest.mark.parametrize(("layers", "heads", "length"), [(1, 1, 2), (12, 1, 200), (3, 16, 30)])
 def test_any_number_of_layers_heads_and_positions_is_drawn(layers, heads, length):
     found = mixings(layers, heads, length)
-    assert drawing.png(pictures.overview(found)).startswith(PNG)
-    assert drawing.png(pictures.profile(found)).startswith(PNG)
-    assert drawing.png(pictures.layer(found[-1])).startswith(PNG)
+    for figure in pictures.overview(found), pictures.profile(found), pictures.layer(found[-1]):
+        assert drawing.png(figure).startswith(PNG)
     series = found[-1:] * min(layers + 1, 5)
     figure = pictures.change(series, [f"checkpoint{epoch}\n{1000 * epoch:,} updates" for epoch, _ in enumerate(series)])
     assert drawing.png(figure).startswith(PNG)

@@ -63,9 +63,8 @@ def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path)
     assert found["used"] == {"encoder": 7, "decoder": 7, "how": "as given by --length"}
     (one,) = found["checkpoints"]
     assert (one["updates"], one["architecture"]) == (5, "resmlp_transformer_tiny")
-    assert [(each["side"], each["layer"]) for each in one["mixing"]] == [
-        ("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2),
-    ]  # fmt: skip
+    layers = [(each["side"], each["layer"]) for each in one["mixing"]]
+    assert layers == [("encoder", 1), ("encoder", 2), ("decoder", 1), ("decoder", 2)]
     (profile,) = one["mixing"][2]["heads"]
     weight = trained["model"]["decoder.layers.0.mixing.mixing.weight"]
     assert profile["offsets"] == list(range(-6, 1))
@@ -110,13 +109,12 @@ def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, tmp_path
     out = tmp_path / "out"
     plot_mixing(tmp_path / "banded.pt", "--out", out, "--data", data, "--sentence", 2)
     found = json.loads((out / "mixing.json").read_text())["bands"]
-    assert [(each["side"], each["layer"], len(each["tokens"])) for each in found] == [
-        ("encoder", 1, 3), ("encoder", 2, 3), ("decoder", 1, 6), ("decoder", 2, 6),
-    ]  # fmt: skip
+    shown = [(each["side"], each["layer"], len(each["tokens"])) for each in found]
+    assert shown == [("encoder", 1, 3), ("encoder", 2, 3), ("decoder", 1, 6), ("decoder", 2, 6)]
     pictures, _ = addresses((out / "index.html").read_text())
     assert {(out / f"{name}.png").read_bytes() for name in ("bands", "bands-sentence")} <= set(pictures)
 
-    with pytest.raises(UserError, match="--sentence 3: the text has 2 sentences: give one of 1 to 2"):
+    with pytest.raises(UserError, match="--sentence 3: the text has 2 sentences: give one of them"):
         plot_mixing(tmp_path / "banded.pt", "--out", tmp_path / "no", "--data", data, "--sentence", 3)
     assert not (tmp_path / "no").exists()
 

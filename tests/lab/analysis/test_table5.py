@@ -29,9 +29,8 @@ def write(folder, result):
 def test_what_was_measured_stands_beside_the_paper(table5, tmp_path):
     out = table5()
     assert out.splitlines()[0].split("  ")[0] == "newstest2014"
-    assert [line.split()[-2:] for line in out.splitlines()[1:6]] == [
-        ["24.6", "39.9"], ["25.2", "40.5"], ["27.3", "38.1"], ["26.4", "40.3"], ["26.8", "40.6"],
-    ]  # fmt: skip
+    paper = [" ".join(line.split()[-2:]) for line in out.splitlines()[1:6]]
+    assert paper == ["24.6 39.9", "25.2 40.5", "27.3 38.1", "26.4 40.3", "26.8 40.6"]
 
     write(tmp_path / "de" / "resmlp6", scores())
     write(tmp_path / "de" / "lstm", scores(split=20.0, sacrebleu=19.0, segments=16))
