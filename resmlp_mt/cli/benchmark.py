@@ -50,7 +50,7 @@ def benchmark() -> argparse.ArgumentParser:
     parser.add_argument("--baseline", metavar="NAME", help="compare the others with it (default: transformer)")
     shapes = "batches, such as 24x32, lengths in subwords with </s>; one comparison instead of several"
     parser.add_argument("--shapes", nargs="+", metavar="LENGTHxSENTENCES", help=shapes)
-    size = parser.add_argument_group("size of the models")
+    size = parser.add_argument_group("size of the models (default: that of each comparison)")
     size.add_argument("--size", choices=["base", "small"], help="base: the paper's model; small: Multi30k's")
     for name, most in MOST.items():
         add_number(size, f"--{name}", most, f"{name}, instead of that size's", least=5 if name == "vocabulary" else 1)

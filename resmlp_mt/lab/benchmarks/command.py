@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import re
 import shlex
 import sys
 from dataclasses import asdict, replace
@@ -76,11 +77,16 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
     threads = args.threads or len(os.sched_getaffinity(0))
     systems = tuple(map(System, args.system or ())) or comparison.systems
+    size, title = comparison.size, comparison.title
+    if args.size and SIZES[args.size] != size:  # with it another comparison may differ by its shapes alone
+        size = SIZES[args.size]
+        title = re.sub("(base|small) (model.*)", rf"{args.size} \2, from {comparison.shapes[0]}", title)
     return replace(
         comparison,
         systems=systems,
         baseline=args.baseline or comparison.baseline,
-        size=replace(SIZES[args.size] if args.size else comparison.size, **sizes),
+        size=replace(size, **sizes),
+        title=title,
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
         memory=comparison.memory and not args.no_memory,
         profile=args.profile,

@@ -59,8 +59,8 @@ class Row:
     words: float  # of the source, separated by blanks, per second
     scores: dict[str, Score] | None  # sacreBLEU and chrF2, if there are references
     latency: tuple[float, float]  # percentiles 50 and 99 of the seconds for a single sentence
-    first: float  # seconds until the first translation, including the start of the process and loading
-    memory: int  # peak of its process until now, in bytes, including its libraries
+    first: float  # seconds from the start of its process to the first translation; only a FOLDER's loads a tokenizer
+    memory: int  # peak of its process until now, in bytes, including its libraries and, of a FOLDER, the tokenizer
     size: int  # bytes on disk
     same: int  # sentences with the same translation in every round
     tried: list[tuple[dict[str, Any], float]]  # for BEST: settings and their seconds, fastest first
@@ -83,12 +83,17 @@ class TextEngine:
         self.name, path = system.name, Path(system.path)
         if not path.exists():
             raise UserError(f"{self.name}: no such checkpoint or folder")
+        if system.library != "blas" and (path.is_dir() or system.rival):
+            raise UserError(f"{self.name}: @{system.library} is for checkpoints in fairseq's own search: leave it out")
         self._tokenizer: Tokenizer | None = None
         self._build: Any
         if path.is_dir():
             self._build = partial(FolderEngine, str(path), conditions.threads, conditions.beam, system.overrides)
         else:
-            self._tokenizer = tokenizer_of(source)
+            raw = RawText.of(str(source.data))
+            symbols = [read_dictionary(raw.folder / f"dict.{name}.txt").symbols for name in source.languages]
+            settings = raw.settings(*map(str, source.languages))
+            self._tokenizer = Tokenizer(settings, raw.folder / raw.learned, *symbols)
             self._build = builder(source, folder) if system.rival else partial(FairseqEngine, source)
         place = Path(folder, "converted") if system.rival else path
         self.size = sum(file.stat().st_size for file in (place, *place.rglob("*")) if file.is_file())
@@ -99,13 +104,15 @@ class TextEngine:
             self.process = self._start()
 
     def choose(self, lines: Sequence[str], threads: int) -> None:
-        """Try the rival's ``settings``, twice each, and take the fastest."""
+        """Try the rival's ``settings`` where its own options leave a choice, twice each, and take the fastest."""
         engine, (*others, options) = self._build.func, self._build.args
         own = {name: value for name, value in options.items() if name != BEST}
         for more in engine.settings(threads):
-            self._build = partial(engine, *others, {**own, **more})
-            with closing(self._start()) as self.process:
-                self.tried.append((more, min(self.translate(lines)[1] for _ in range(2))))
+            chosen = {name: own.get(name, value) for name, value in more.items()}
+            if chosen not in [each for each, _ in self.tried]:
+                self._build = partial(engine, *others, {**own, **chosen})
+                with closing(self._start()) as self.process:
+                    self.tried.append((chosen, min(self.translate(lines)[1] for _ in range(2))))
         self.tried.sort(key=lambda each: each[1])
         self._build = partial(engine, *others, {**own, **self.tried[0][0]})
         self.process = self._start()
@@ -143,13 +150,6 @@ class TextEngine:
 
     def _prepared(self, lines: Sequence[str]) -> list[Any]:
         return list(map(self._tokenizer.pieces, lines)) if self._tokenizer else list(lines)
-
-
-def tokenizer_of(source: Source) -> Tokenizer:
-    """Return the tokenizer of the data: text to subwords and back, as it was prepared."""
-    raw = RawText.of(str(source.data))
-    symbols = [read_dictionary(raw.folder / f"dict.{name}.txt").symbols for name in source.languages]
-    return Tokenizer(raw.settings(*map(str, source.languages)), raw.folder / raw.learned, *symbols)
 
 
 def compare(
@@ -280,7 +280,10 @@ def read_corpus(text: str) -> Corpus:
 def run(args: argparse.Namespace) -> None:
     best = {"ctranslate2": "compute_type=int8,best", "marian": BEST}
     split = [(name, *name.partition(":")[::2]) for name in args.rival]
-    rivals = [f"{kind}:{','.join(filter(None, (best.get(System(name).rival), own)))}" for name, kind, own in split]
+    for name, *_ in split:
+        if not System(name).rival:
+            raise UserError(f"--rival {name}: give ctranslate2/MODEL or marian/MODEL; --engine takes other engines")
+    rivals = [f"{kind}:{','.join(filter(None, (best[System(name).rival], own)))}" for name, kind, own in split]
     names = [*rivals, *(f"{name}:engine=compiled,precision=int8" for name in args.folder), *args.engine]
     if not names or len(set(names)) < len(names):
         raise UserError("give a FOLDER, --rival or --engine, each engine once")

@@ -103,6 +103,8 @@ class System:
         self.options = split_options(options)
         if self.library not in LIBRARIES:
             raise UserError(f"{self.name}: no library {self.library} for products: give one of {', '.join(LIBRARIES)}")
+        if "cpu_matmul" in self.overrides:
+            raise UserError(f"{self.name}: the library of the products is no option here: write {self.arch}@onednn")
 
     @property
     def overrides(self) -> dict[str, Any]:
@@ -184,6 +186,9 @@ class Source:
             config = self.system.config(self.size, self.conditions)
             return config, build_model(config, task), task
         [model], config, _ = checkpoint_utils.load_model_ensemble_and_task([self.system.arch], overrides, task)
+        known = {*config.generation, *vars(training_args(["no-data", "--arch", config.model.arch], self.system.name))}
+        for name in overrides.keys() - known:
+            raise UserError(f"{self.system.name}: {name}: no option of fairseq-generate or of the model's training")
         return config, model, task
 
 

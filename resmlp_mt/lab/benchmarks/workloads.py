@@ -95,9 +95,9 @@ class FairseqEngine:
         source.conditions.apply()
         self._name, self._library, self._device = source.system.name, source.system.library, source.conditions.device
         overrides = source.system.overrides
-        self._batch_size = overrides.pop("batch_size", BATCH)
+        self._batch_size, beam = overrides.pop("batch_size", BATCH), overrides.pop("beam", source.conditions.beam)
         config, model, self.task = source.load(**overrides)
-        config.generation.beam = source.conditions.beam
+        config.generation.beam = beam
         model.eval()
         if source.conditions.fp16:
             model.half()
@@ -195,12 +195,7 @@ def flops_per_token(comparison: Comparison, formula: flops.TranslationModel | No
     (sources, length), beam = piece, comparison.conditions.beam
     shared = beam - 1 if formula.beams_share and comparison.conditions.device == "cpu" else 0
     source = max(map(len, sources)) + 1
-    decoding = beam * step_by_step(formula, source, length) - shared * formula.kept(source)
+    without = formula.decoder(source, 0)  # each position is paired only with itself and earlier ones
+    steps = sum((formula.decoder(source, each) - without) / each for each in range(1, length + 1))
+    decoding = beam * (formula.kept(source) + steps) - shared * formula.kept(source)
     return (formula.encoder(source) + decoding) / length
-
-
-def step_by_step(formula: flops.TranslationModel, source: int, target: int) -> float:
-    """Return the decoder's FLOPs, step by step: each position is paired only with itself and earlier ones."""
-    without = formula.decoder(source, 0)
-    steps = ((formula.decoder(source, length) - without) / length for length in range(1, target + 1))
-    return formula.kept(source) + sum(steps)

@@ -5,7 +5,9 @@ from dataclasses import asdict
 
 import pytest
 
+from resmlp_mt.cli.benchmark import benchmark as parser
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.benchmarks.command import FULL, SIZES, comparisons
 from resmlp_mt.lab.benchmarks.measuring import per_second, speed_ratio
 from scripts import printed_by
 
@@ -66,6 +68,14 @@ def test_generation(measured):
     assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
+@pytest.mark.parametrize(("size", "other"), [("small", "base"), ("base", "small")])
+def test_titles_name_the_size_that_is_measured_and_no_two_comparisons_have_one_title(size, other):
+    chosen = comparisons(parser().parse_args(["all", "--size", size]))
+    titles = {each.title for each in chosen}
+    assert len(titles) == len(chosen) == len(FULL) and {each.size for each in chosen} == {SIZES[size]}
+    assert sum(size in title for title in titles) == 4 and not any(other in title for title in titles)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
@@ -74,6 +84,7 @@ def test_generation(measured):
         (["generation", "--system", "any.pt"], "any.pt: give an architecture; benchmark translate"),
         (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
         (["training", "--system", "transformer:nonsense=1"], "unrecognized arguments: --nonsense=1"),
+        (["training", "--system", "resmlp_transformer:cpu-matmul=blas"], "here: write resmlp_transformer@onednn"),
     ],
 )
 def test_what_cannot_be_is_one_line(benchmark, monkeypatch, tmp_path, args, message):

@@ -37,14 +37,10 @@ class MadeUp:
         return {"aten::mm": sum(map(len, batches)), f"aten::{self.name}": len(batches)}
 
 
-@pytest.fixture
-def engines():
-    MadeUp.asked.clear()
-    return [MadeUp(Source(System(name))) for name in ("plain", "quick")]
-
-
-def test_figures_are_those_of_the_times_and_engines_take_turns(engines, tmp_path):
+def test_figures_are_those_of_the_times_and_engines_take_turns(tmp_path):
     pytest.importorskip("matplotlib")
+    MadeUp.asked.clear()
+    engines = [MadeUp(Source(System(name))) for name in ("plain", "quick")]
     rows = compare(engines, [Corpus("one", LINES, ["A B", "C D E", "F"]), Corpus("two", LINES * 2)], "de", rounds=2)
     there, back = ["plain", "quick"], ["quick", "plain"]
     assert [name for name, count in MadeUp.asked if count == 3] == there + there + back  # the first is the warm-up
@@ -75,13 +71,15 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(folder, tmp_
     spent = engine.operations([texts, texts])
     assert spent["aten::topk"] > 0 and spent["outside of operations"] > 0
     engine.process.close()
-    with pytest.raises(UserError, match="nothing:a=1: no such checkpoint or folder"):
-        TextEngine(Source(System("nothing:a=1")), str(tmp_path))
+    for name, message in ("nothing:a=1", "no such checkpoint or folder"), (f"{folder}@onednn", "@onednn is for check"):
+        with pytest.raises(UserError, match=f"{name}: {message}"):
+            TextEngine(Source(System(name)), str(tmp_path))
 
 
-def test_ctranslate2_takes_the_fastest_settings(monkeypatch):
+@pytest.mark.parametrize(("own", "tries"), [({}, 40), ({"isa": "AVX2", "max_batch_size": 7, "batch_type": "x"}, 2)])
+def test_ctranslate2_takes_the_fastest_settings_of_those_that_its_options_leave_open(monkeypatch, own, tries):
     engine = object.__new__(TextEngine)
-    engine._build = partial(CTranslate2Engine, "model", "cpu", 2, 4, {"best": True, "a": 1})
+    engine._build = partial(CTranslate2Engine, "model", "cpu", 2, 4, {"best": True, "a": 1, **own})
     engine.tried, engine._tokenizer = [], None
     speeds = {("AVX2", 1): 3.0, ("AVX2", 2): 2.0, ("AVX512", 1): 4.0, ("AVX512", 2): 1.0}
 
@@ -93,8 +91,10 @@ def test_ctranslate2_takes_the_fastest_settings(monkeypatch):
     monkeypatch.setattr(TextEngine, "_start", start)
     monkeypatch.setattr(kernels, "processor", lambda: "flags : avx2 avx512f")
     engine.choose(LINES, threads=2)
-    assert len(engine.tried) == 40 and engine.tried[0][1] == pytest.approx(4.0, abs=0.1)
     best = {"isa": "AVX512", "max_batch_size": 4, "batch_type": "examples", "inter_threads": 2, "intra_threads": 1}
+    best |= own
+    assert len(engine.tried) == tries and engine.tried[0][0] == best
+    assert engine.tried[0][1] == pytest.approx(speeds[best["isa"], 2] * best["max_batch_size"], abs=0.1)
     assert engine._build.args == ("model", "cpu", 2, 4, {"a": 1, **best})
 
 
@@ -116,6 +116,8 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(real_text, "compare", None)  # the checks come before any measurement
     with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
         run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")
+    with pytest.raises(UserError, match=r"--rival x\.pt: give ctranslate2/MODEL or marian/MODEL"):
+        run(*common, *text, "--rival", "marian/a.npz", "x.pt")
     with pytest.raises(UserError, match="--text: two files have one name"):
         run(*common, "--text", tmp_path / "in.en", "--text", tmp_path / "in.en")
     (tmp_path / "in.de").write_text("A B\n")

@@ -9,6 +9,7 @@ from lab.analysis.test_flops import UNKNOWN_TO_TORCH
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import engines
 from resmlp_mt.lab.benchmarks.systems import Comparison, Conditions, Shape, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import FairseqEngine, Training, flops_per_token, random_piece
@@ -63,6 +64,10 @@ def test_a_checkpoint_is_a_system(tmp_path):
     same = FairseqEngine(source(str(checkpoint)))
     assert [*map(len, same.translate(random_of(same, Shape(6, 3)), 6))] == [6] * 3
     assert same.formula.kept(1) == 2 * 4 * 16**2  # keys and values of two layers of width 16
+    assert (same.generator.beam_size, FairseqEngine(source(f"{checkpoint}:beam=1")).generator.beam_size) == (4, 1)
+    for wrong in "inference_precision", "best":  # an option of another model, and one of rivals
+        with pytest.raises(UserError, match=f"pt:lenpen=2,{wrong}: {wrong}: no option of fairseq-generate"):
+            FairseqEngine(source(f"{checkpoint}:lenpen=2,{wrong}"))
 
 
 @pytest.mark.parametrize("name", [NAMES[0], f"{NAMES[1]}:token_mixing=none", *NAMES[3:]])
