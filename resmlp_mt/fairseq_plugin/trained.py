@@ -63,10 +63,11 @@ def inputs_of(
             f"--inputs {inputs[0]}: give one directory with --num-epoch-checkpoints or --num-update-checkpoints (and "
             "--checkpoint-upper-bound), or files without"
         )
+    folder = inputs[0] if is_directory else Path(output).parent
+    kept = [checkpoint_paths(str(folder), each) for each in PATTERNS.values() if folder.is_dir()]  # of a training
+    check_outputs([output], sum(kept, [*inputs]))
     if count is None:
-        check_outputs([output], inputs)
         return [*inputs]
-    check_outputs([output], [path for each in PATTERNS.values() for path in checkpoint_paths(str(inputs[0]), each)])
     return last_checkpoints(inputs[0], count, "update" if epochs is None else "epoch", upper_bound)
 
 

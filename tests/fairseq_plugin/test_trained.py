@@ -106,6 +106,7 @@ def test_models_that_do_not_average_are_refused(tmp_path, model, message):
         # a training's own checkpoints are never replaced
         (["--inputs", ".", "--num-epoch-checkpoints", 2, "--output", "checkpoint_best.pt"], "written over the input"),
         (["--inputs", ".", "--num-epoch-checkpoints", 1, "--output", "checkpoint_1_9.pt"], "written over the input"),
+        (["--inputs", "good.pt", "checkpoint1.pt", "--output", "checkpoint_best.pt"], "written over the input"),
     ],
 )
 def test_what_cannot_be_averaged_is_refused(tmp_path, monkeypatch, average, arguments, message):
