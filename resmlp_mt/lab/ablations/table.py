@@ -20,7 +20,7 @@ from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import duration, known, train_all
+from resmlp_mt.lab.trainings.queue import duration, known, repeated, train_all
 from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
@@ -87,6 +87,7 @@ class Figures:
     trained: dict[str, str]  # date and circumstances
     scores: dict[str, Score]  # ``sacrebleu`` and ``chrf2`` of the translation
     bootstrap: dict[str, Any] | None  # comparison with the baseline of the seed; None without one, or for itself
+    runs: Sequence[float] = ()  # processor seconds of each run: of several if the training was resumed
 
     def value(self, figure: str) -> float:
         return self.training.perplexity if figure == "perplexity" else self.scores[figure]["score"]
@@ -118,6 +119,9 @@ class Table:
         for each in self.figures:
             found[each.name].append(each)
         return {name: each for name, each in found.items() if each}
+
+    def label(self, row: Figures) -> str:
+        return f"{row.name} with seed {row.seed}" if self.seeds else row.name
 
     def values(self, row: str, figure: str) -> list[float]:
         return [each.value(figure) for each in self.rows[row]]
@@ -195,6 +199,7 @@ class Table:
                 f"p < {SIGNIFICANT}: paired bootstrap beside the same seed of {self.baseline}, of chance in the "
                 "sentences.",
             ]
+        lines += repeated({self.label(row): row.runs for row in self.figures})
         for key, name in METRICS.items():
             for signature in sorted({row.scores[key]["signature"] for row in self.figures}):
                 lines.append(f"{name}: {signature}")
@@ -209,8 +214,7 @@ class Table:
         parts = [f"# {self.title}", *map(markdown_table, self.tables()), *self.notes(), markdown_table(own)]
         circumstances: dict[str, list[str]] = {}
         for row in self.figures:
-            name = f"{row.name} with seed {row.seed}" if self.seeds else row.name
-            circumstances.setdefault(facts(row.trained), []).append(name)
+            circumstances.setdefault(facts(row.trained), []).append(self.label(row))
         parts += [f"Trained ({', '.join(names)}): {how}." for how, names in circumstances.items()]
         parts.append(f"{facts(self.about)}.")
         parts += [f"![{self.title}]({picture})" for picture in pictures]
@@ -242,8 +246,8 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], a
         if row.name != recipe.baseline and (recipe.baseline, row.seed) in texts:
             bootstrap = paired_bootstrap(text, texts[recipe.baseline, row.seed], expected, language)
         options, training = " ".join(recipe.own_options(row.name)), log.figures(recipe.epochs_of(row.name))
-        scores, seconds = detokenized_scores(text, expected, language), row.processor_seconds
-        figures.append(Figures(row.name, row.seed, options, training, seconds, row.trained, scores, bootstrap))
+        found = row.trained, detokenized_scores(text, expected, language), bootstrap, row.runs
+        figures.append(Figures(row.name, row.seed, options, training, sum(row.runs), *found))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
     budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {Path(recipe.reference).name}"
     names = recipe.title, recipe.baseline, budget, scored

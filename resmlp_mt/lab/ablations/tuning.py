@@ -80,7 +80,7 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
                 log = read_log(each.log)
                 log.check_updates(recipe.updates_per_epoch)
                 perplexity = log.figures(epochs).perplexity
-            found.append(Result(row, int(number), options, epochs, perplexity, each.processor_seconds, each.trained))
+            found.append(Result(row, int(number), options, epochs, perplexity, sum(each.runs), each.trained))
     return sorted(found, key=lambda each: (list(recipe.rows).index(each.row), each.perplexity or math.inf, each.trial))
 
 

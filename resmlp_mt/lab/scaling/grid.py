@@ -316,6 +316,7 @@ class Run:
     processor_seconds: float  # of the whole training
     diverged: bool
     bleu: float | None = None  # of the validation set, translated with the best checkpoint; None: not translated
+    runs: Sequence[float] = ()  # processor seconds of each run: of several if the training was resumed
 
     @property
     def best(self) -> float:
@@ -332,4 +333,4 @@ def read_run(cell: CellFolder, vocabulary: int, references: list[str]) -> Run:
         text = cell.translation.running_text(references)
         bleu = sacre_bleu(cell.recipe.langs[1]).corpus_score(text, [references]).score
     curve = list(losses), list(losses.values())
-    return Run(plan.cell, plan.parameters, plan.tokens, *curve, cell.processor_seconds, diverged, bleu)
+    return Run(plan.cell, plan.parameters, plan.tokens, *curve, sum(cell.runs), diverged, bleu, cell.runs)

@@ -158,7 +158,7 @@ def check_own(path: Path, name: str, options: str | None) -> None:
         words = shlex.split(options or "")
     for word in words:
         if word.partition("=")[0] in SHARED_OPTIONS:
-            raise UserError(f"{path}: {name}: {word}: one for all {name.partition(':')[0]}, and not set here")
+            raise UserError(f"{path}: {name}: {word}: is the same for every training (batches:, seed:, max_epoch:)")
 
 
 class Stopped(Exception):
@@ -274,9 +274,9 @@ class TrainingFolder:
         return self.folder / "train.log"
 
     @property
-    def processor_seconds(self) -> float:
-        """The processor time of the training, including its interrupted runs."""
-        return sum(self.state.values["processor_seconds"])
+    def runs(self) -> list[float]:
+        """The processor time of each run of the training; all but the last were interrupted."""
+        return self.state.values["processor_seconds"]
 
     @property
     def trained(self) -> dict[str, str]:
@@ -334,6 +334,8 @@ class TrainingFolder:
         earlier = state.values.setdefault("processor_seconds", [])
         codes = state.values.setdefault("codes", [])
         codes += {code_digest()} - set(codes)  # a training that was killed may be resumed with other code
+        places = state.values.setdefault("places", [])  # or on another machine
+        places.append(dict(about))
         shown = ""
 
         def tell(seconds: float) -> None:
@@ -354,7 +356,8 @@ class TrainingFolder:
             if not (self.may_diverge and self.has_diverged()):
                 raise
         today = datetime.date.today().isoformat()
-        state.values["trained"] = {"on": today, "the models' code": " ".join(codes), **about}
+        told = {name: "; ".join(dict.fromkeys(each[name] for each in places if name in each)) for name in about}
+        state.values["trained"] = {"on": today, "the models' code": " ".join(codes), **told}
         state.save()
 
     def has_diverged(self) -> bool:
@@ -366,6 +369,12 @@ def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[
     for name in set(given) - set(names):
         raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
     return frozenset(given)
+
+
+def repeated(runs: Mapping[str, Sequence[float]]) -> list[str]:
+    """Return a note on the trainings, by name, whose processor time is that of several runs; none without such."""
+    found = [f"{name} ({len(each)} runs)" for name, each in runs.items() if len(each) > 1]
+    return [f"Resumed, so that processor time may have updates that were done twice: {', '.join(found)}."] * bool(found)
 
 
 def duration(seconds: float) -> str:
@@ -384,7 +393,7 @@ def train_all(
         raise SystemExit(128 + number)
 
     def tell_time() -> None:
-        done = [each.processor_seconds for each in trainings if each not in waiting and each.is_trained]
+        done = [sum(each.runs) for each in trainings if each not in waiting and each.is_trained]
         seconds = [planned[each.name] if planned else statistics.mean(done) for each in waiting if planned or done]
         how_long = f", about {duration(sum(seconds) / min(jobs, len(seconds)))}" if seconds else ""
         if waiting:

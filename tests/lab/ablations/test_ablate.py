@@ -53,6 +53,7 @@ def ablate_killed(*arguments):
     """Run ``resmlp-mt ablate``, which is killed with its first training; to be called in a forked process."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", run_killed)
+        monkeypatch.setattr("resmlp_mt.lab.machine.processor", lambda: "another")
         in_process("ablate", monkeypatch)(*arguments)
 
 
@@ -92,8 +93,11 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
     assert "paper: finished" in printed_by_run and "relu: finished" in printed_by_run
     assert all((out / name).read_bytes().startswith(b"\x89PNG") for name in ("table.png", "training.png"))
     assert "| relu | `--activation-fn relu` |\n" in (out / "table.md").read_text()
-    assert "Trained (paper, relu): on 20" in (out / "table.md").read_text()
     figures = {row["name"]: row for row in json.loads((out / "table.json").read_text())["figures"]}
+    places = {name: row["trained"]["processor"] for name, row in figures.items()}
+    assert places["paper"] == f"another; {places['relu']}"
+    resumed, told = "updates that were done twice: paper (2 runs).", (out / "table.md").read_text()
+    assert resumed in told and f"processor {places['paper']}, " in told and resumed in printed_by_run
     score = printed("score", monkeypatch, capsys)
     for name, row in figures.items():
         folder = out / name
@@ -121,7 +125,7 @@ def test_the_figures_are_those_of_other_commands(finished, work, tmp_path, monke
         speeds = re.findall(r'train_inner \| .*"wps": "(\S+)".*"num_updates": "(\d+)"', log)
         by_update = {update: float(speed) for speed, update in speeds}
         assert row["training"]["words_per_second"] == statistics.median(by_update.values())
-        assert row["processor_seconds"] == (2.5 if name == "relu" else 1.5 + 2.5)  # both runs
+        assert row["runs"] == ([2.5] if name == "relu" else [1.5, 2.5]) and row["processor_seconds"] == sum(row["runs"])
     assert figures["paper"]["bootstrap"] is None
 
 

@@ -48,7 +48,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("seed: 1", "tune: {}\nseeds: [1, 2]", "tune: has one seed: give seeds: [] and seed: NUMBER"),
         ("seed: 1", "subset: ../../victim", "subset: '../../victim': is also a folder"),
         ("baseline: paper", "baseline: nobody", "nobody: no such row; there are: paper, relu, broken"),
-        ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: one for all rows"),
+        ("--dropout 2", "--max-tokens=9", "rows: broken: --max-tokens=9: is the same for every training"),
     ],
 )
 def test_what_is_wrong_is_told_in_one_line(write_recipe, tmp_path, old, new, message):

@@ -62,7 +62,7 @@ def test_the_last_update_of_an_epoch_may_have_fewer_batches(write_study, work):
         ("updates: {5: 20, ", "updates: {", "not read: updates has no value for 5 and none for transformer"),
         ("pairs: [10], seeds", "pairs: [7], seeds", "repeated: 7 pairs are not in pairs: [5, 10, 20]"),
         ("sizes: [m], pairs: [10]", "sizes: [x], pairs: [10]", "transformer-x-10-seed2: not read: unknown name 'x'"),
-        ("--token-mixing none", "--max-update 9", "families: none: --max-update: one for all families"),
+        ("--token-mixing none", "--max-update 9", "families: none: --max-update: is the same for every training"),
         ("10, 20]\nupdates: {", "10, 50]\nupdates: {50: 9, ", "has 40 training pairs, a sample of 50 is asked for"),
         ("--max-source-positions 16", "--max-source-positions 4", "positions, the model 4: --max-source-positions"),
     ],
