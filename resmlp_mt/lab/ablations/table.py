@@ -13,7 +13,7 @@ from typing import Any
 from scipy import stats
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import check_outputs, check_replaced, write_json, write_whole
+from resmlp_mt.common.files import JsonFile, check_outputs, check_replaced, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
@@ -346,6 +346,10 @@ def run(args: argparse.Namespace) -> None:
     markdown, record, *pictures = (out / name for name in recipe.table_files)
     check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])
     check_replaced(next(out.glob("table*.json"), record), [markdown, *pictures])  # or the record of another subset
+    before = JsonFile(record).values
+    lost = {*before.get("names", ()), *before.get("seeds", ())} - {*recipe.rows, *recipe.seeds}
+    if lost and (title := before.get("title")) != recipe.title:
+        raise UserError(f"{record}: is of {title!r}, not {recipe.title!r}: move its files away, or give another --out")
 
     failed = []
     if not args.table:

@@ -7,6 +7,7 @@ perplexity, and always the row with its unchanged options, go on to the next rou
 
 import math
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -45,15 +46,18 @@ class Result:
 
 
 def choices(recipe: Recipe, row: str) -> list[str]:
-    """Return the options that each trial adds to its row's: first none, then fixed random ones, all different."""
+    """Return the options that each trial adds to its row's: first none, then fixed random ones; no two do the same."""
     space = {**recipe.tune.space.get("all", {}), **recipe.tune.space.get(row, {})}
-    chosen, dice = [""], random.Random(f"{recipe.tune.seed} {row}")
+    chosen: dict[str, dict[str, str]] = {}  # with the values of all options of the trial
+    options, dice = "", random.Random(f"{recipe.tune.seed} {row}")
     for _ in range(1000):
+        words = f"{recipe.options} {recipe.rows[row] or ''} {options}"
+        values = dict(re.findall(r"(--\S+)((?:\s+(?!--)\S+)*)", words))  # the last of each option
+        if values not in chosen.values():
+            chosen[options] = values
         if len(chosen) == recipe.tune.trials:
-            return chosen
-        options = " ".join(filter(None, (dice.choice(values or [""]) for values in space.values())))
-        if options not in chosen:
-            chosen.append(options)
+            return [*chosen]
+        options = " ".join(filter(None, (dice.choice(each or [""]) for each in space.values())))
     raise UserError(f"tune: {row} has fewer than {recipe.tune.trials} different trials: give it a larger space")
 
 
@@ -106,6 +110,8 @@ def tune(
             for row, numbers in trials.items()
             if len(best[row]) == len(numbers)
         }
+    if not found:
+        raise UserError(f"{recipe.title}: no trial is finished: see the logs of the trials")
     return found
 
 

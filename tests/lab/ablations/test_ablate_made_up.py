@@ -103,11 +103,15 @@ def test_every_row_is_trained_once_a_seed_and_a_seed_more_trains_only_that(ablat
     assert {(row, seed) for kind, row, seed in commands if kind == "train"} == done and len(commands) == 2 * len(done)
     assert "to run: 4 trainings, 2 at a time" in out and "relu, seed 3: finished" in out
     commands.clear()
-    ablate(recipe("seeds: [3, 1, 2]"))
+    more = recipe("seeds: [3, 1, 2]")
+    more.write_text(more.read_text().replace("A table", "More"))
+    ablate(more)
     assert {(row, seed) for _, row, seed in commands} == {("paper", 2), ("relu", 2)}
     commands.clear()
     other = recipe("seeds: [3, 1]")
-    other.write_text(other.read_text().replace("--beam 4", "--beam 2"))
+    with pytest.raises(UserError, match=r"table\.json: is of 'More', not 'A table': move its files"):
+        ablate(other)  # it has no seed 2
+    other.write_text(other.read_text().replace("--beam 4", "--beam 2").replace("A table", "More"))
     assert "to run" not in ablate(other)  # no training is needed
     assert {kind for kind, *_ in commands} == {"test"}
 

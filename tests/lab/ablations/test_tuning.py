@@ -70,9 +70,13 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     assert "valid. perplexity" in capsys.readouterr().out
     in_process("ablate", monkeypatch)(*arguments, "--retrain", "paper")
     assert len(commands) == 12
+    recipe.write_text(recipe.read_text().replace("--dropout 0.1", "--dropout 0.2"))
+    with pytest.raises(UserError, match="A table: no trial is finished"):
+        in_process("ablate", monkeypatch)(*arguments, "--table")
+    assert "| paper | 1 | 4 |" in (tmp_path / "out" / "tuning.md").read_text()
 
 
 def test_too_few_different_trials_are_told(recipe):
-    recipe.write_text(recipe.read_text().replace("trials: 4", "trials: 99"))
-    with pytest.raises(UserError, match="paper has fewer than 99 different trials"):
+    recipe.write_text(recipe.read_text().replace("trials: 4", "trials: 7"))  # --lr 0.01 is what the row has anyhow
+    with pytest.raises(UserError, match="paper has fewer than 7 different trials"):
         choices(read_recipe(recipe), "paper")
