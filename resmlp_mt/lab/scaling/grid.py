@@ -193,12 +193,11 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     order = sample_numbers(data, recipe.langs, recipe.pairs[-1], recipe.sample_seed)
     samples = {pairs: (source[order[:pairs]], target[order[:pairs]]) for pairs in recipe.pairs}
     validation = lengths(data, "valid", recipe.langs)
-    longest = [int(max(*map(np.max, sides))) for sides in zip(samples[recipe.pairs[-1]], validation, strict=True)]
 
     models = {
-        (cell.family, cell.size): _model(recipe, cell, dictionaries, longest)
+        (cell.family, cell.size, cell.pairs): _model(recipe, cell, dictionaries, samples[cell.pairs], validation)
         for cell in cells_of(recipe)
-        if cell.pairs == recipe.pairs[-1]
+        if cell.seed == recipe.seed
     }
     any_args, _ = next(iter(models.values()))  # all have the same batches
     batches = {pairs: updates_an_epoch(any_args, *sides) for pairs, sides in samples.items()}
@@ -206,7 +205,8 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
     plans = []
     for cell in cells_of(recipe):
         updates, tokens = recipe.numbers(cell)["updates"], int(samples[cell.pairs][1].sum())
-        plans.append(Plan(cell, models[cell.family, cell.size][1], tokens, updates, batches[cell.pairs], validated))
+        _, parameters = models[cell.family, cell.size, cell.pairs]
+        plans.append(Plan(cell, parameters, tokens, updates, batches[cell.pairs], validated))
     return sorted(plans, key=lambda each: each.seconds)
 
 
@@ -227,13 +227,13 @@ def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
 
 
 def _model(
-    recipe: ScalingRecipe, cell: Cell, dictionaries: Sequence[Dictionary], longest: Sequence[int]
+    recipe: ScalingRecipe, cell: Cell, dictionaries: Sequence[Dictionary], *subsets: tuple[np.ndarray, np.ndarray]
 ) -> tuple[Any, Parameters]:
-    """Return the options of a cell, with the architecture's defaults, and the number of its model's parameters."""
+    """Return all options of a cell and its model's parameters; ``subsets``: the lengths of sentences, on both sides."""
     name = f"families: {cell.family}, size {cell.size}"
     args = training_args(["no-data", *recipe.training_options(cell)], name)
-    for side, length in zip(("source", "target"), longest, strict=True):
-        limit = getattr(args, f"max_{side}_positions")
+    for side, *found in zip(("source", "target"), *subsets, strict=True):
+        length, limit = int(max(map(np.max, found))), getattr(args, f"max_{side}_positions")
         if length > limit:
             raise UserError(
                 f"{name}: a {side} sentence has {length} positions, the model {limit}: "

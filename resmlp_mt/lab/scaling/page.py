@@ -23,7 +23,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import commit, describe, facts
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
-from resmlp_mt.lab.trainings.queue import duration, known, train_all
+from resmlp_mt.lab.trainings.queue import duration, known, repeated, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.json", "scaling.png", "scaling.md"
@@ -39,7 +39,7 @@ NOTES = (
     "which are those of the lowest smoothed loss.",
     "Trend: a regression of the difference of losses on log2 N, log2 D and their product over all cells that both "
     f"families have, Student's {laws.CONFIDENCE:.0%} intervals. The crossing is the D at which both are equal with the "
-    "largest N, beyond the measured range an extrapolation; it is told where the trend with D is told from zero there.",
+    "largest N, beyond the measured range an extrapolation; it is shown only if that slope's interval leaves out zero.",
     "Law: ((N_c / N)^(alpha / beta) + D_c / D)^beta (Kaplan et al. 2020), Huber's loss on log L; "
     f"{laws.CONFIDENCE:.0%} intervals of a bootstrap over runs, made wider by sqrt(runs / (runs - 4)). Misfit and "
     "spread over seeds are standard deviations of log L; the errors are those of runs that a fit has not seen.",
@@ -55,6 +55,7 @@ class Study:
     families: Mapping[str, laws.FamilyFit]
     tokens_a_character: float  # of the validation set: target subwords with </s> over characters of running text
     about: Mapping[str, str]  # other facts, such as the command
+    search: str = ""  # options of fairseq-generate; "": nothing is translated
 
     @property
     def diverged(self) -> list[str]:
@@ -76,10 +77,11 @@ class Study:
         finished = f"{len(self.runs)} of {self.planned} trainings are finished."
         if self.diverged:
             finished += f" {len(self.diverged)} diverged and are left out: {', '.join(self.diverged)}."
-        untranslated = sum(run.bleu is None for run in self.runs)
-        if 0 < untranslated < len(self.runs):
-            finished += f" {untranslated} have no translation, and so no BLEU."
-        return [finished, *(f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not), *NOTES]
+        untranslated = sum(run.bleu is None and not run.diverged for run in self.runs)
+        if self.search and untranslated:
+            finished += f" {untranslated} have no translation by {self.search}, so no BLEU: --retrain CELL makes one."
+        why_not = (f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not)
+        return [finished, *why_not, *repeated({run.cell.name: run.runs for run in self.runs}), *NOTES]
 
     def tables(self) -> dict[str, Table]:
         baseline, *others = self.families
@@ -168,9 +170,9 @@ def save(study: Study, out: Path) -> None:
     """Write the picture (with matplotlib), the Markdown and the JSON."""
     as_json, picture, markdown = (out / name for name in FILES)
     write_json(as_json, study.as_json())
-    if drawing.wants_pictures():
+    if has_picture := drawing.wants_pictures():
         write_whole(picture, study_picture(study))
-    write_whole(markdown, study.as_markdown(picture.is_file()))
+    write_whole(markdown, study.as_markdown(has_picture))
 
 
 def study_picture(study: Study) -> bytes:
@@ -261,7 +263,7 @@ def run(args: argparse.Namespace) -> None:
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }
-    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about)
+    study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about, recipe.search)
     save(study, out)
     print(f"{study.notes()[0]}\nthe tables: {out / FILES[2]}")
     if failed:

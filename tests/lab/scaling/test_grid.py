@@ -1,5 +1,6 @@
 """Recipe files of studies; their cells, and what these cost, before any training."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -35,7 +36,11 @@ def test_parameters_are_told_apart_as_they_are_counted_by_hand(plans):
     assert len({each.embedding for each in of.values()}) == 1
 
 
-def test_a_number_may_depend_on_the_amount_of_data_and_on_the_family(write_study, plans):
+def test_a_number_may_depend_on_the_amount_of_data_and_on_the_family(write_study, work, plans):
+    wider = plan(read_scaling_recipe(write_study(("width: 8,", "width: {5: 8, 10: 16, 20: 16},"))), work / "data-bin")
+    for each in (each for each in wider if each.cell.size == "s"):
+        same = replace(each.cell, size="s" if each.cell.pairs == 5 else "m")  # but for dropout
+        assert each.parameters == plans[same].parameters
     recipe = read_scaling_recipe(write_study())
     dropout = {Cell("heads", "l", 5, 1): "0.3", Cell("heads", "s", 5, 1): "0.2", Cell("heads", "s", 20, 1): "0.1"}
     for cell in dropout:

@@ -80,6 +80,7 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     told = scale(recipe)
     assert trained[29:] == ["transformer-s-5-seed1"]
     assert "29 of 29 trainings are finished. 1 diverged and are left out: none-l-20-seed1." in told
+    assert "updates that were done twice: transformer-s-5-seed1 (2 runs)." in (out / "scaling.md").read_text()
     assert not list(out.glob("cells/*/checkpoint*.pt"))
     study = json.loads((out / "scaling.json").read_text())
     assert study.keys() >= {"command", "commit", "date", "machine", "trained", "tables"}
@@ -94,10 +95,11 @@ def test_the_page_from_one_command_and_a_broken_study_goes_on(scale, trained, wr
     assert differences["heads, m"][1:] == 3 * ["+0.0"] and differences["none, m"][1:] == 3 * [f"{100 - bleu:+.1f}"]
     trends = study["tables"]["Trends of the difference"]["rows"]
     assert trends["none minus transformer, BLEU"][1].startswith(f"{100 - bleu:.3g} [")
-    (out / "scaling.png").unlink()
     monkeypatch.setattr("resmlp_mt.lab.drawing.wants_pictures", lambda: False)
     scale(recipe, "--retrain", "heads-s-5-seed1")
     assert trained[30:] == ["heads-s-5-seed1"] and "](scaling.png)" not in (out / "scaling.md").read_text()
+    told = scale(write_study(("--beam 4", "--beam 2")), "--table")
+    assert "none-l-20-seed1. 28 have no translation by --beam 2, so no BLEU: --retrain" in told
 
 
 def test_samples_are_made_once_and_others_refused(scale, trained, write_study, monkeypatch, tmp_path):
