@@ -181,7 +181,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         attention = next((each for each in attentions if each is not None), None)
         if attention is not None:
             attention = restore_padding(attention[:alignment_heads].float().to(x).mean(0), shift, length)
-        return x, {"attn": [attention]}
+        return x, {"attn": [attention], "inner_states": []}
 
     def output_layer(self, features: Tensor) -> Tensor:
         """Project features to scores, ``B x T x C -> B x T x V``; with an adaptive softmax, return them unchanged."""

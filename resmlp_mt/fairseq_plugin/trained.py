@@ -63,9 +63,9 @@ def inputs_of(
             f"--inputs {inputs[0]}: give one directory with --num-epoch-checkpoints or --num-update-checkpoints (and "
             "--checkpoint-upper-bound), or files without"
         )
-    folder = inputs[0] if is_directory else Path(output).parent
-    kept = [checkpoint_paths(str(folder), each) for each in PATTERNS.values() if folder.is_dir()]  # of a training
-    check_outputs([output], sum(kept, [*inputs]))
+    folder = Path(output).parent  # may be that of a training, whose checkpoints stay
+    kept = [checkpoint_paths(str(folder), each) for each in PATTERNS.values() if folder.is_dir()]
+    check_outputs([output], sum(kept, [] if is_directory else [*inputs]))
     if count is None:
         return [*inputs]
     return last_checkpoints(inputs[0], count, "update" if epochs is None else "epoch", upper_bound)

@@ -61,11 +61,13 @@ class Trainer(trainer.Trainer):
         if self.is_ours and extra_state and not reset_optimizer and done < self._optim_history[-1]["num_updates"]:
             problem = "holds no state of its optimizer: the training would begin anew"
             raise UserError(f"{filename}: {problem}: give --reset-optimizer, or another --save-dir")
-        if extra_state and not kwargs.get("reset_meters"):
+        early_stop().clear()  # of another training in this process
+        if extra_state and filename == last and not (reset_optimizer or kwargs.get("reset_meters")):
             early_stop().update(extra_state.get("early_stop", {}))
         stopped = 0 < self.cfg.checkpoint.patience <= early_stop().get("num_runs", 0)
         if stopped or 0 < asked <= done:  # fairseq would do one update, or one epoch, more, each time
-            logger.info("nothing to train: %s updates are done, or --patience has ended the training", done)
+            why = "--patience has ended the training: to go on, raise it" if stopped else f"--max-update is {asked}"
+            logger.info("nothing to train: %s updates are done, %s", done, why)
             self.cfg.optimization.max_epoch = -1  # is read after this: no epoch is left
         return extra_state
 

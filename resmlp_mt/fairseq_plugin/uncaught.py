@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import os
-import pkgutil
 import re
 import sys
 from types import TracebackType
@@ -46,13 +45,15 @@ The first row that fits is used; an error that fits none keeps its traceback.
 
 def explanation(error: BaseException) -> str | None:
     """Return what to print for an error that ended one of fairseq's commands, or None if the user cannot fix it."""
+    if type(error).__name__ == "ProcessRaisedException":  # of torch.multiprocessing: a traceback as text
+        found = re.search(r"^(?:([\w.]+)\.)?(\w+)(?:: (.*))?\s*\Z", str(error), re.M)
+        kind = getattr(sys.modules.get(found[1] or "builtins"), found[2], None) if found else None
+        if not (found and isinstance(kind, type) and issubclass(kind, Exception)):
+            return None
+        with contextlib.suppress(TypeError):  # some types need more than a text
+            error = kind(found[3] or "")
     if isinstance(error, UserError):
         return str(error)
-    if type(error).__name__ == "ProcessRaisedException":  # of torch.multiprocessing: a traceback as text
-        with contextlib.suppress(Exception):
-            name, message = re.findall(r"^([\w.]+): (.+)", str(error), re.M)[-1]
-            return explanation(pkgutil.resolve_name(name if "." in name else f"builtins.{name}")(message))
-        return None
     text = " ".join(str(error).split())
     for kind, pattern, advice in MISTAKES:
         if isinstance(error, kind) and re.search(pattern, text):

@@ -19,9 +19,9 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines
 from resmlp_mt.text.subwords import WORD_START, joined
 from resmlp_mt.text.tokenizer import END, PAD, SPECIAL, UNKNOWN, Tokenizer
-from resmlp_mt.translate.words import IN_WORD, UNSPACED, within_word
+from resmlp_mt.translate.words import IN_WORD, MARKS, UNSPACED, within_word
 
-WORD = re.compile(rf"(?:{IN_WORD.pattern})+|\S")  # a word of a source text; each letter of UNSPACED is one
+WORD = re.compile(rf"(?:{IN_WORD.pattern})+|\S[{MARKS}]*")  # a word of a source text; each letter of UNSPACED is one
 SENTENCE_ENDS = frozenset('.!?…:;"')  # the word after one may have a capital letter only because of it
 PLACES = 2  # kept for each bank, and added to the beam for each forced token: 1 or 3 cost Multi30k 0.9 or 0.3 BLEU
 MOST_MORE = 64  # places added to the beam; if they are too few, banks that lack fewer tokens come first
@@ -75,8 +75,8 @@ class TargetWords:
         else:
             texts = [symbol.replace(WORD_START, " ") for symbol in symbols]
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
-        # the tokens with which a word goes on after a token
-        self.going_on = cache(lambda last: [each for each in range(len(self.texts)) if not self.begins(last, each)])
+        self.edges = [(within_word(text[0]), within_word(text[-1])) for text in self.texts]
+        self.going_on = torch.tensor([number for number, (first, _) in enumerate(self.edges) if first])  # in a word
         self.longest = max(map(len, avoided), default=0)
         # finishing[text]: the tokens that begin with this text and where a word may end after it
         finishing: dict[str, list[int]] = defaultdict(list)
@@ -94,7 +94,7 @@ class TargetWords:
 
     def begins(self, previous: int, token: int) -> bool:
         """Whether a word begins between two tokens."""
-        return not (within_word(self.texts[previous][-1]) and within_word(self.texts[token][0]))
+        return not (self.edges[previous][1] and self.edges[token][0])
 
     def barred(self, tail: Sequence[int]) -> list[int]:
         """Return the tokens that must not follow ``tail``, the last ``longest`` + 1 tokens of a translation."""
@@ -152,9 +152,9 @@ class Constraints:
         too_short = [tokens.size(1) <= max(1, len(each.demand.prefix)) or each.missing > 0 for each in beams]
         found[:, PAD] = -torch.inf
         found[too_short, END] = -torch.inf
-        for row, (progress, previous) in enumerate(zip(beams, tokens[:, -1].tolist(), strict=True)):
-            if 0 < len(progress.demand.prefix) == tokens.size(1) - 1:
-                found[row, self.words.going_on(previous)] = -torch.inf
+        behind = [row for row, each in enumerate(beams) if 0 < len(each.demand.prefix) == tokens.size(1) - 1]
+        if behind and self.words.edges[beams[behind[0]].demand.prefix[-1]][1]:  # all have the same prefix
+            found[torch.tensor(behind).unsqueeze(1), self.words.going_on] = -torch.inf
         if self.words.longest:
             for row, tail in enumerate(tokens[:, -1 - self.words.longest :].tolist()):
                 found[row, self.words.barred(tail)] = -torch.inf

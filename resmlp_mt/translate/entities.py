@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import WORD_START
-from resmlp_mt.translate.words import LETTER, piece_starts, within_word
+from resmlp_mt.translate.words import LETTER, MARKS, piece_starts, within_word
 
 ENTITY = re.compile(
     r"""(?:https?://|ftp://|www\.)  # addresses
@@ -91,7 +91,8 @@ def _apart(one: str, other: str, subwords: str) -> bool:
     """Whether a word can be put between two subwords."""
     if subwords == "bpe":
         return not one.endswith("@@")
-    return other.startswith(WORD_START) or not within_word(other[0])
+    within = (within_word(other[0]) and other[0] != "-") or re.match(f"[{MARKS}]", other)
+    return other.startswith(WORD_START) or not within
 
 
 def spaced(text: str, source: str) -> str:

@@ -5,6 +5,7 @@ Code, pictures and comments become placeholders such as ``{0}`` in the sentences
 
 import re
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, count
@@ -209,14 +210,17 @@ def paired(events: Sequence[Event]) -> dict[int, int]:
     """Return the numbers of opening tags, each with that of its closing tag; tags without a partner are left out."""
     pairs: dict[int, int] = {}
     opened: list[int] = []
+    names: Counter[str] = Counter()  # of those that are open
     for number, event in enumerate(events):
         if event.kind == "open":
             opened.append(number)
-        elif event.kind == "close":
-            same = [depth for depth, other in enumerate(opened) if events[other].name == event.name]
-            if same:
-                pairs[opened[same[-1]]] = number
-                del opened[same[-1] :]
+            names[event.name] += 1
+        elif event.kind == "close" and names[event.name]:
+            last = None
+            while last is None or events[last].name != event.name:
+                last = opened.pop()
+                names[events[last].name] -= 1
+            pairs[last] = number
     return pairs
 
 

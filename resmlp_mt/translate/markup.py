@@ -79,9 +79,9 @@ def add_html(document: Parts, text: str) -> None:
         if kind == "keep" and number in pairs:
             kind, done = "kept", pairs[number] + 1
         elif kind == "keep":  # its end tag is left out, or misplaced
-            last = ("close", name)
-            ends = (n for n in range(done, len(pieces)) if pieces[n][2] not in WITHIN or pieces[n - 1][1:] == last)
-            kind, done = "block", next(ends) if name in OPEN else len(pieces) - 1
+            last, stops, end = ("close", name), name in OPEN, len(pieces)
+            ends = (n for n in range(done, end) if pieces[n - 1][1:] == last or (stops and pieces[n][2] not in WITHIN))
+            kind, done = "block", next(ends, end - 1)
         raw = text[place : pieces[done][0]]
         if kind == "text":
             seen = html.unescape(raw)

@@ -44,7 +44,8 @@ def _goes_on(lines: Sequence[str]) -> list[bool]:
     width = max(map(len, lines), default=0)
     filled = [len(line) + 1 + len(following.split()[0]) > width for line, following in pairwise(lines)]
     wrapped = all(filled) and len(lines) > 2
-    return [width >= NARROWEST and (wrapped or following[0].islower()) for following in lines[1:]]
+    both = [(line, following, TAB.search(f"{line}\n{following}")) for line, following in pairwise(lines)]
+    return [width >= NARROWEST and (wrapped or following[0].islower()) and not tab for _, following, tab in both]
 
 
 def add_subtitles(document: Parts, text: str) -> None:

@@ -4,16 +4,17 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
+from itertools import accumulate, groupby
 
 from resmlp_mt.text.subwords import WORD_START
 
 UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  # letters of scripts without spaces
-_CHARACTERS = map(chr, [*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)])  # all marks are among them
-# Marks such as vowel signs, and joiners, are parts of words, but not of Python's \w.
-MARKS = "\u200c\u200d" + "".join(each for each in _CHARACTERS if unicodedata.category(each)[0] == "M")
+# Marks such as vowel signs, and joiners, are parts of words, but not of Python's \w. Ranges of them match faster.
+_MARKS = (n for n in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)) if unicodedata.category(chr(n))[0] == "M")
+_RUNS = ([mark for _, mark in run] for _, run in groupby(enumerate(_MARKS), lambda each: each[1] - each[0]))
+MARKS = "\u200c\u200d" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in _RUNS)
 LETTER = re.compile(rf"[\w{MARKS}]")  # a letter, a mark or a digit
-IN_WORD = re.compile(rf"[{MARKS}]|(?![{UNSPACED}])[\w-]")
+IN_WORD = re.compile(rf"(?![{UNSPACED}])[\w{MARKS}-]")
 AHEAD = 10  # characters of running text that may have no token, because preprocessing dropped them
 
 

@@ -72,7 +72,7 @@ def test_the_last_checkpoints_by_number(tmp_path):
         ((1, "update", 999), ["checkpoint_2_500.pt"]),
     ):
         assert last_checkpoints(tmp_path, *arguments) == [tmp_path / name for name in expected]
-    with pytest.raises(UserError, match=r"6 epoch .* there are 5"):
+    with pytest.raises(UserError, match=r"has 5 epoch checkpoints, not 6"):
         last_checkpoints(tmp_path, 6, "epoch")
 
 

@@ -70,6 +70,8 @@ def test_a_training_that_patience_ended_stays_as_it_is_and_a_broken_one_ends_the
         options = "--patience", 2, "--lr", 1e-30, "--max-update", 0, "--max-epoch", epochs
         train(tmp_path / name, *options, validate=True)
         assert updates(tmp_path / name) == 2 * min(epochs, 3)  # an epoch has two
+    train(tmp_path / "tuned", *options, "--finetune-from-model", tmp_path / "broken/checkpoint_last.pt", validate=True)
+    assert updates(tmp_path / "tuned") == 6  # it begins anew
 
 
 def test_a_user_s_files_are_left_alone(train, tmp_path):

@@ -40,6 +40,7 @@ def put(source, *translations):
         ("A dog</b> x", "x </b> dog A"),
         ("<p translate=no>A <i>x</i> y<li>A dog", "<p translate=no>A <i>x</i> y<li>dog A"),
         ("<i><b translate=no>x y</i> x</b> A dog", "<i><b translate=no>x y</i> x</b> dog A"),
+        ("<b><code>x y</b></code> A dog", "<b><code>x y</b></code> dog A"),
         ("A dog<script>A dog", "dog A<script>A dog"),
         ("A <a href='x'><img></a> <i> </i> dog", "dog <i> </i> <a href='x'><img></a> A"),
         ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),

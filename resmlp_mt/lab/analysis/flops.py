@@ -187,9 +187,7 @@ def of_options(args: Any, vocabulary: int) -> TranslationModel:
     name = ARCH_MODEL_NAME_REGISTRY[args.arch]
     other_lstm = name == "lstm" and (args.encoder_hidden_size != args.decoder_hidden_size or args.encoder_bidirectional)
     if name not in FORMULAS or other_lstm or getattr(args, "no_cross_attention", False):
-        raise UserError(
-            f"{args.arch}: its FLOPs are not counted: give a ResMLP, a transformer, an fconv or a plain lstm"
-        )
+        raise UserError(f"{args.arch}: its FLOPs are not counted: give a ResMLP, transformer, fconv or a plain lstm")
     return FORMULAS[name](args, vocabulary)
 
 

@@ -248,9 +248,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         }
         for (name, point), marker in zip(points.items(), itertools.cycle("os^DvP*X<>")):
             axis.plot(*point, marker, color=colors[name], label=name, markersize=7)
-        axis.step(
-            *zip(*frontier(points.values()), strict=True), where="post", color="0.6", zorder=0, label="best so far"
-        )
+        axis.step(*zip(*frontier(points.values()), strict=True), where="post", color="0.6", zorder=0, label="the best")
         axis.set(xlabel="source words/s", ylabel="sacreBLEU", title=text)
         axis.set_xlim(left=0)
         axis.grid(alpha=0.3)

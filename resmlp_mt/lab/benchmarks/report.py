@@ -61,7 +61,7 @@ def milliseconds(latency: tuple[float, float] | None, number: int) -> str:
 
 
 def table(section: Section) -> Cells:
-    theirs = {row.workload: row.memory or 0 for row in section.rows if row.system == section.baseline}
+    theirs = {row.workload: row.memory or math.inf for row in section.rows if row.system == section.baseline}
     columns: dict[str, Callable[[Measurement], str]] = {
         "length x sentences": lambda row: row.workload,
         "system": lambda row: row.system,
@@ -72,7 +72,7 @@ def table(section: Section) -> Cells:
         "p50 ms": lambda row: milliseconds(row.latency, 0),
         "p99 ms": lambda row: milliseconds(row.latency, 1),
         "peak MB": lambda row: shown(row.memory and row.memory / 1e6),
-        f"of {section.baseline}'s": lambda row: shown(row.memory and row.memory / theirs[row.workload], 2),
+        f"of {section.baseline}'s": lambda row: shown((row.memory or 0) / theirs[row.workload] or None, 2),
         "kB a token": lambda row: shown(row.memory_per_token and row.memory_per_token / 1e3),
     }
     return cells(section.rows, columns)

@@ -356,7 +356,8 @@ class TrainingFolder:
             if not (self.may_diverge and self.has_diverged()):
                 raise
         today = datetime.date.today().isoformat()
-        told = {name: "; ".join(dict.fromkeys(each[name] for each in places if name in each)) for name in about}
+        names = dict.fromkeys(name for each in places for name in each)
+        told = {name: "; ".join(dict.fromkeys(each[name] for each in places if name in each)) for name in names}
         state.values["trained"] = {"on": today, "the models' code": " ".join(codes), **told}
         state.save()
 
