@@ -91,8 +91,7 @@ def _apart(one: str, other: str, subwords: str) -> bool:
     """Whether a word can be put between two subwords."""
     if subwords == "bpe":
         return not one.endswith("@@")
-    within = (within_word(other[0]) and other[0] != "-") or re.match(f"[{MARKS}]", other)
-    return other.startswith(WORD_START) or not within
+    return other.startswith((WORD_START, "-")) or not (within_word(other[0]) or re.match(f"[{MARKS}]", other))
 
 
 def spaced(text: str, source: str) -> str:

@@ -186,9 +186,10 @@ class Source:
             config = self.system.config(self.size, self.conditions)
             return config, build_model(config, task), task
         [model], config, _ = checkpoint_utils.load_model_ensemble_and_task([self.system.arch], overrides, task)
-        known = {*config.generation, *config.model} if overrides else set()
-        for name in overrides.keys() - known:
-            raise UserError(f"{self.system.name}: {name}: no option of fairseq-generate or of the model's training")
+        if overrides:
+            trained = training_args(["no-data", "--arch", config.model.arch], self.system.name)
+            for name in overrides.keys() - {*config.generation, *vars(trained)}:
+                raise UserError(f"{self.system.name}: {name}: no option of fairseq-generate or of the model's training")
         return config, model, task
 
 
