@@ -116,7 +116,7 @@ MUTATIONS = [
              "state.reorder(chosen, left)", "state.reorder(chosen.sort().values, left)",
              ("tests/translate/test_search.py",)),
     Mutation("a forced term may begin within a word", "translate/constraints.py",
-             "return not (self.edges[previous][1] and self.edges[token][0])", "return True",
+             "return not (within_word(self.texts[previous][-1]) and within_word(self.texts[token][0]))", "return True",
              ("tests/translate/test_constraints.py",)),
     Mutation("beams do not keep what they have said", "translate/constraints.py",
              "[row[place] for place in places]", "row[: len(places)]", ("tests/translate/test_constraints.py",)),

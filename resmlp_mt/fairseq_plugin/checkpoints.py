@@ -298,13 +298,10 @@ def checksum_of(dictionaries: Sequence[Dictionary]) -> str:
     return hashlib.sha256(repr([each.symbols for each in dictionaries]).encode()).hexdigest()
 
 
-def check_dictionaries(checkpoint: Mapping[str, Any], dictionaries: Sequence[Dictionary]) -> None:
-    """Raise ``DoesNotFit`` if a model was trained with other dictionaries: each embedding is then another symbol's.
-
-    Checkpoints of fairseq and of earlier versions do not tell their dictionaries.
-    """
-    here = checksum_of(dictionaries)
-    if (checkpoint.get("task_state") or {}).get("dictionaries", here) != here:
+def check_dictionaries(state: Mapping[str, Any], dictionaries: Sequence[Dictionary]) -> None:
+    """Raise ``DoesNotFit`` if a checkpoint, or its ``extra_state``, tells of dictionaries with other symbols."""
+    here = checksum_of(dictionaries)  # fairseq and earlier versions tell none
+    if (state.get("task_state") or {}).get("dictionaries", here) != here:
         raise DoesNotFit("its dictionaries have other symbols than the data-bin's: give the data-bin of its training")
 
 

@@ -13,7 +13,7 @@ from fairseq.file_io import PathManager
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_can_be_written
 from resmlp_mt.common.matmul import has_bfloat16
-from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, check_dictionaries, load_parts
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, check_dictionaries
 from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import Task
@@ -49,9 +49,9 @@ class Trainer(trainer.Trainer):
             raise UserError(f"--restore-file or --continue-once {filename}: no such file: name one, or none")
         self.cfg.checkpoint.load_checkpoint_on_all_dp_ranks = True  # PyTorch refuses what one process would send
         try:
-            if isinstance(self.task, Task) and PathManager.isfile(filename):
-                check_dictionaries(load_parts(filename), [self.task.src_dict, self.task.tgt_dict])
             extra_state = super().load_checkpoint(filename, reset_optimizer, *args, **kwargs)
+            if isinstance(self.task, Task):
+                check_dictionaries(extra_state or {}, [self.task.src_dict, self.task.tgt_dict])
         except Exception as error:
             cause = error if isinstance(error, DoesNotFit) else error.__context__
             if not isinstance(cause, DoesNotFit):
@@ -87,7 +87,8 @@ class Trainer(trainer.Trainer):
             for name, weight in self.get_model().named_parameters():
                 if not torch.isfinite(weight).all():
                     raise self._diverged(f"weights are nan or infinite ({name})")
-        return super().save_checkpoint(filename, {**extra_state, "early_stop": {**early_stop()}})
+        extra_state = {**extra_state, "early_stop": early_stop(), "task_state": self.task.state_dict()}
+        return super().save_checkpoint(filename, extra_state)
 
     def _diverged(self, what: str) -> UserError:
         return UserError(

@@ -75,8 +75,7 @@ class TargetWords:
         else:
             texts = [symbol.replace(WORD_START, " ") for symbol in symbols]
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
-        self.edges = [(within_word(text[0]), within_word(text[-1])) for text in self.texts]
-        self.going_on = torch.tensor([number for number, (first, _) in enumerate(self.edges) if first])  # in a word
+        self.going_on = torch.tensor([number for number, text in enumerate(self.texts) if within_word(text[0])])
         self.longest = max(map(len, avoided), default=0)
         # finishing[text]: the tokens that begin with this text and where a word may end after it
         finishing: dict[str, list[int]] = defaultdict(list)
@@ -94,7 +93,7 @@ class TargetWords:
 
     def begins(self, previous: int, token: int) -> bool:
         """Whether a word begins between two tokens."""
-        return not (self.edges[previous][1] and self.edges[token][0])
+        return not (within_word(self.texts[previous][-1]) and within_word(self.texts[token][0]))
 
     def barred(self, tail: Sequence[int]) -> list[int]:
         """Return the tokens that must not follow ``tail``, the last ``longest`` + 1 tokens of a translation."""
@@ -153,7 +152,7 @@ class Constraints:
         found[:, PAD] = -torch.inf
         found[too_short, END] = -torch.inf
         behind = [row for row, each in enumerate(beams) if 0 < len(each.demand.prefix) == tokens.size(1) - 1]
-        if behind and self.words.edges[beams[behind[0]].demand.prefix[-1]][1]:  # all have the same prefix
+        if behind and within_word(self.words.texts[beams[behind[0]].demand.prefix[-1]][-1]):  # the prefix is the same
             found[torch.tensor(behind).unsqueeze(1), self.words.going_on] = -torch.inf
         if self.words.longest:
             for row, tail in enumerate(tokens[:, -1 - self.words.longest :].tolist()):

@@ -4,6 +4,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 from itertools import accumulate, groupby
 
 from resmlp_mt.text.subwords import WORD_START
@@ -18,6 +19,7 @@ IN_WORD = re.compile(rf"(?![{UNSPACED}])[\w{MARKS}-]")
 AHEAD = 10  # characters of running text that may have no token, because preprocessing dropped them
 
 
+@cache
 def within_word(character: str) -> bool:
     """Whether a character is part of a word: between two of them the word goes on. A letter of UNSPACED is a word."""
     return IN_WORD.match(character) is not None
