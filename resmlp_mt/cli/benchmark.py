@@ -6,7 +6,8 @@ from resmlp_mt.cli.arguments import add_flag, add_number, add_path, add_repeated
 
 SYSTEMS = """
 systems:
-  resmlp_transformer                              an architecture, untrained, of the size that all have
+  resmlp_transformer                              an architecture, untrained, of the size that all have;
+                                                  also transformer, lightconv, dynamicconv, fconv, lstm
   resmlp_transformer:layerscale_init=0.1,dropout=0.2
                                                   with options of fairseq-train
   transformer@onednn, resmlp_transformer@onednn:dropout=0.2
@@ -15,14 +16,14 @@ systems:
 examples:
   resmlp-mt benchmark all --quick
   resmlp-mt benchmark training --shapes 24x32 --system resmlp_transformer --system transformer --threads 2
-  resmlp-mt benchmark translate --help            real text, by fairseq, CTranslate2 and Translator
+  resmlp-mt benchmark translate --help            real text, by fairseq, CTranslate2, Marian and Translator
 """
 ENGINES = """
 engines:
   transformer.pt                          a checkpoint of any fairseq model, by fairseq's own search
   resmlp.pt:inference_precision=bf16      with options that replace its own; batch_size=64 unless given
   ctranslate2/transformer.pt:compute_type=int8
-                                          the same Transformer in CTranslate2; max_batch_size=64 unless given,
+                                          the file transformer.pt in CTranslate2; max_batch_size=64 unless given,
                                           vmap=FILE, isa=AVX512 (instructions), inter_threads=2 (workers), beam_size=1
   marian/model.npz, ctranslate2/model.npz Marian's own model, its matrices in 8 bits, by pymarian, or in CTranslate2;
                                           options of marian-decoder, with _ for -; vocabularies by model.npz.decoder.yml

@@ -150,7 +150,7 @@ def serve() -> argparse.ArgumentParser:
     add_repeated(who, "--allow-host", "NAME", ALLOW_HOST)
     site = "another site whose pages may use the server, such as https://example.org"
     add_repeated(who, "--allow-origin", "ORIGIN", site)
-    add_path(parser, "--glossary", "FILE", "for requests without one; each line: a source term, a tab, its translation")
+    add_path(parser, "--glossary", "FILE", "terms for requests without any; each line: source term, tab, translation")
     add_options(parser.add_argument_group("limits"), Limits)
     add_options(parser.add_argument_group("speed"), EngineOptions)
     return parser

@@ -25,8 +25,8 @@ written to --out:
   mixing.json       the figures
   pruned-0.5.pt               with --prune 0.5: for fairseq-generate
 
-It shows (and prunes) the part of A that training used, which the optimizer's state in a training's checkpoint tells. An
-averaged checkpoint has none: give one of the training before it, or --length.
+It shows (and prunes) the part of A that training used. A checkpoint's optimizer state tells that part. An averaged
+checkpoint has no such state: give a checkpoint of the training before it, or --length.
 
 examples:
   resmlp-mt plot checkpoints/checkpoint1.pt checkpoints/checkpoint10.pt --out mixing --length 40

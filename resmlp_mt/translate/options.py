@@ -49,7 +49,7 @@ class Options(Checked):
         choices=ALIGNMENTS,
     )
     shortlist: bool = option(True, "use the folder's shortlist, if it has one")
-    prefix: str | None = option(None, "every translation of words begins with these, unchanged", metavar="TEXT")
+    prefix: str | None = option(None, "every translation begins with this text, unchanged", metavar="TEXT")
     glossary: tuple[tuple[str, ...], ...] = option(
         (),
         "file of terms, one a line: a source term, a tab, its translation, or several forms of that with tabs "
