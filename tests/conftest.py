@@ -1,9 +1,12 @@
 """Settings for all tests."""
 
+import contextlib
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -27,6 +30,22 @@ hypothesis.settings.load_profile("unhurried")
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Name bytes by their length: compressed bytes hold the time, but every worker needs the same names."""
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
+
+
+@pytest.fixture
+def small_files() -> Callable[[int], contextlib.AbstractContextManager[None]]:
+    """A context manager: files of this process have at most so many bytes, as if the disk were full."""
+
+    @contextlib.contextmanager
+    def limited(size: int) -> Iterator[None]:
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            yield
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+    return limited
 
 
 FIRST = (

@@ -121,7 +121,7 @@ MUTATIONS = [
     Mutation("beams do not keep what they have said", "translate/constraints.py",
              "[row[place] for place in places]", "row[: len(places)]", ("tests/translate/test_constraints.py",)),
     Mutation("the compiled step takes the positions for fewer", "translate/compiling.py",
-             "GraphState(source, memories, length, scorer)", "GraphState(source, memories, length // 2, scorer)",
+             "State(sources, memories, length, scorer)", "State(sources, memories, length // 2, scorer)",
              ("tests/translate/test_compiled.py::test_what_is_compiled_computes_what_every_kind_of_model_does",)),
     Mutation("a weight is exported transposed", "translate/model_folder.py", "parameter.detach().float().contiguous()",
              '(parameter.t() if "k_proj.weight" in name else parameter).detach().float().contiguous()',

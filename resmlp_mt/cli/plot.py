@@ -1,7 +1,6 @@
 """``plot`` a trained model's mixing matrices (pictures, profiles, sparsity, pruning); ``plot-training`` curves."""
 
 import argparse
-import os
 from pathlib import Path
 
 from resmlp_mt.cli.arguments import (
@@ -13,7 +12,7 @@ from resmlp_mt.cli.arguments import (
     number_within,
     run_of,
 )
-from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import check_can_be_written
 from resmlp_mt.lab.drawing import check_files, check_matplotlib
 
 MATRICES = """
@@ -67,8 +66,7 @@ def plot_training() -> argparse.ArgumentParser:
 
 def _plot(args: argparse.Namespace) -> None:
     check_matplotlib("plot")
-    if os.path.lexists(args.out) and not args.out.is_dir():
-        raise UserError(f"--out {args.out}: is no folder: choose another name")
+    check_can_be_written(args.out / "index.html")
     import_user_dir(args.user_dir)
     run_of("analysis.report")(args)
 

@@ -86,12 +86,12 @@ def write_json(path: PathLike, values: Any) -> None:
     write_whole(path, json.dumps(values, indent=1) + "\n")
 
 
-def read_object(path: PathLike, most: int) -> dict[str, Any] | None:
-    """Return the JSON object in a file, or None if the file holds anything else, or more than ``most`` bytes."""
+def read_object(path: PathLike) -> dict[str, Any] | None:
+    """Return the JSON object in a file; None if the file holds anything else, or more than ``LARGEST_JSON`` bytes."""
     with open(path, "rb") as file:
-        content = file.read(most + 1)
+        content = file.read(LARGEST_JSON + 1)
     try:
-        values = json.loads(content) if len(content) <= most else None
+        values = json.loads(content) if len(content) <= LARGEST_JSON else None
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
@@ -221,7 +221,7 @@ class JsonFile:
         self.values: dict[str, Any] = {}
         with contextlib.suppress(OSError):
             if Path(path).is_file():  # reading a pipe would block
-                self.values = read_object(path, LARGEST_JSON) or {}
+                self.values = read_object(path) or {}
 
     def save(self) -> None:
         write_json(self._path, self.values)

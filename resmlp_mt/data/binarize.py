@@ -69,32 +69,33 @@ class Binarizing:
         Returns:
             ``"dictionary"``: the number of its symbols; ``"unknown"``: how many subwords it lacks, by set and language
         """
-        symbols = [*SPECIAL, *(line.rsplit(" ", 1)[0] for line in read_lines(self.dictionary))]
-        unknown = {}
+        symbols, unknown = len(numbers_of(self.dictionary)), {}
         with atomic_folder(self.folder, replace=True) as complete:
             for lang in self.langs:
                 write_whole(complete / f"dict.{lang}.txt", self.dictionary.read_bytes())
             for split in SPLITS:
                 unknown[split] = self._binarize(complete, split, symbols, lines[split], progress)
-        return {"dictionary": len(symbols) - len(SPECIAL), "unknown": unknown}
+        return {"dictionary": symbols - len(SPECIAL), "unknown": unknown}
 
     def _binarize(
-        self, folder: Path, split: str, symbols: list[str], lines: int, progress: Callable[[int], Any]
+        self, folder: Path, split: str, symbols: int, lines: int, progress: Callable[[int], Any]
     ) -> dict[str, int]:
         sides = (self.texts / f"{split}.{lang}" for lang in self.langs)
         text = PlainText(*sides, longest=LONGEST_LINE)  # subwords take more bytes than raw text
-        dtype = np.dtype(np.uint16 if len(symbols) < 65500 else np.uint32)
-        encoder = partial(ChunkEncoder, {symbol: number for number, symbol in enumerate(symbols)}, dtype)
+        dtype = np.dtype(np.uint16 if symbols < 65500 else np.uint32)
+        encoder = partial(ChunkEncoder, self.dictionary, dtype)
         unknown: Counter[str] = Counter()
         done = 0
         with contextlib.ExitStack() as stack:
-            data = [stack.enter_context(_dataset(self._data(folder, split, lang), dtype, lines)) for lang in self.langs]
+            paths = [self._data(folder, split, lang) for lang in self.langs]
+            files = [stack.enter_context(_dataset(*each, dtype, lines)) for each in paths]
             for encoded in ordered_map(encoder, chunks(text.pairs()), self.workers):
-                for lang, write, side in zip(self.langs, data, encoded, strict=True):
-                    write(side)
-                    unknown[lang] += side.unknown
-                done += len(encoded[0].sizes)
-                progress(len(encoded[0].sizes))
+                for lang, (data, index), (numbers, sizes) in zip(self.langs, files, encoded, strict=True):
+                    data.write(numbers.tobytes())
+                    index.write(sizes.tobytes())
+                    unknown[lang] += int((numbers == UNKNOWN).sum())
+                done += len(sizes)
+                progress(len(sizes))
             if done != lines:
                 raise UserError(f"{self.texts}/{split}: {lines} lines expected, {done} found: run again")
         return dict(unknown)
@@ -104,26 +105,23 @@ class Binarizing:
         return folder / f"{name}.bin", folder / f"{name}.idx"
 
 
-@dataclass(frozen=True)
-class Encoded:
-    """One side of a chunk: the numbers of its symbols, how many each line has, and how many are unknown."""
-
-    numbers: np.ndarray
-    sizes: np.ndarray
-    unknown: int
+def numbers_of(dictionary: Path) -> dict[str, int]:
+    """Return the number of each symbol of a dictionary file."""
+    symbols = (line.rsplit(" ", 1)[0] for line in read_lines(dictionary))
+    return {symbol: number for number, symbol in enumerate((*SPECIAL, *symbols))}
 
 
-@dataclass
 class ChunkEncoder:
-    """Looks up the numbers of a chunk's subwords and ends each line with ``</s>``."""
+    """Looks up the numbers of a chunk's subwords and ends each line with ``</s>``. A worker reads the file once."""
 
-    indices: Mapping[str, int]  # the number of each symbol of a dictionary
-    dtype: np.dtype  # type of the numbers
+    def __init__(self, dictionary: Path, dtype: np.dtype):
+        self.indices, self.dtype = numbers_of(dictionary), dtype
 
-    def __call__(self, chunk: Chunk) -> list[Encoded]:
+    def __call__(self, chunk: Chunk) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Return, for each side, the numbers of all its symbols, and how many each line has."""
         return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
 
-    def _encode(self, lines: tuple[bytes, ...]) -> Encoded:
+    def _encode(self, lines: tuple[bytes, ...]) -> tuple[np.ndarray, np.ndarray]:
         numbers: list[int] = []
         sizes = []
         for line in lines:
@@ -131,32 +129,23 @@ class ChunkEncoder:
             numbers += [self.indices.get(word, UNKNOWN) for word in words]
             numbers.append(END)
             sizes.append(len(words) + 1)
-        return Encoded(np.array(numbers, self.dtype), np.array(sizes, np.int32), numbers.count(UNKNOWN))
+        return np.array(numbers, self.dtype), np.array(sizes, np.int32)
 
 
 @contextlib.contextmanager
-def _dataset(paths: tuple[Path, Path], dtype: np.dtype, lines: int) -> Iterator[Callable[[Encoded], None]]:
-    """Yield a function that adds one side of a chunk to a memory-mapped dataset of fairseq with ``lines`` sentences."""
+def _dataset(data_path: Path, index_path: Path, dtype: np.dtype, lines: int) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
+    """Yield the files of a memory-mapped dataset of fairseq with ``lines`` sentences, for its numbers and its sizes."""
     # Magic, version, fairseq's number of the type (8: uint16, 9: uint32), sentences
     header = struct.pack("<9sQBQ", b"MMIDIDX\x00\x00", 1, {2: 8, 4: 9}[dtype.itemsize], lines)
-    with atomic_write(paths[0], "wb") as data, atomic_write(paths[1], "w+b") as index:
+    with atomic_write(data_path, "wb") as data, atomic_write(index_path, "w+b") as index:
         index.write(header)
-
-        def write(side: Encoded) -> None:
-            data.write(side.numbers.tobytes())
-            index.write(side.sizes.tobytes())
-
-        yield write
-        _add_positions(index, len(header), lines, dtype.itemsize)
-
-
-def _add_positions(index: IO[bytes], sizes: int, lines: int, width: int) -> None:
-    # The start of each sentence (in bytes) follows the sizes of all. fairseq's own writer holds both in memory.
-    position = 0
-    for first in range(0, lines, BLOCK):
-        index.seek(sizes + 4 * first)
-        block = np.frombuffer(index.read(4 * min(BLOCK, lines - first)), np.int32)
-        ends = position + width * np.cumsum(block, dtype=np.int64)
-        index.seek(0, os.SEEK_END)
-        index.write((ends - width * block).tobytes())
-        position = ends[-1]
+        yield data, index
+        # The start of each sentence (in bytes) follows the sizes of all. fairseq's own writer holds both in memory.
+        position = 0
+        for first in range(0, lines, BLOCK):
+            index.seek(len(header) + 4 * first)
+            block = np.frombuffer(index.read(4 * min(BLOCK, lines - first)), np.int32)
+            ends = position + dtype.itemsize * np.cumsum(block, dtype=np.int64)
+            index.seek(0, os.SEEK_END)
+            index.write((ends - dtype.itemsize * block).tobytes())
+            position = ends[-1]

@@ -37,7 +37,7 @@ class PublicFile:
         if not path.is_file():
             raise UserError(f"{path}: no such file: get it from {self.url}")
         if wrong := self.problem(path):
-            raise UserError(f"{path}: {wrong}: get the file again from {self.url}")
+            raise UserError(f"{path}: {wrong}: move it away, or get it again from {self.url}")
         return path
 
     def download_into(self, folder: Path) -> Path:
@@ -47,9 +47,7 @@ class PublicFile:
         """
         path, part = folder / self.name, folder / PARTS / self.name
         if path.exists():
-            if not path.is_file() or (wrong := self.problem(path)):
-                raise UserError(f"{path}: {wrong if path.is_file() else 'is not a file'}: move it away")
-            return path
+            return self.checked_in(folder)
         try:
             part.parent.mkdir(parents=True, exist_ok=True)
             with open(part.with_name(f"{self.name}.lock"), "a") as file:

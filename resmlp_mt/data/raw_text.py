@@ -19,7 +19,6 @@ from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 
 NAME = "text.json"
 VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.words``
-LARGEST = 1 << 16  # bytes that the file may have
 AGAIN = "prepare the data again (resmlp-mt prepare-text), or give fairseq's commands --tokenizer and --bpe"
 # Allowed values of the file: regular expressions for their JSON. Older files also have "escape": false.
 RIGHT = {
@@ -61,7 +60,7 @@ class RawText:
         """Read the record in a folder."""
         path = Path(folder) / NAME
         try:
-            values = read_object(path, LARGEST)
+            values = read_object(path)
         except OSError as error:
             raise UserError(f"{path}: cannot be read: {error.strerror}: {AGAIN}") from error
         if values is None:

@@ -172,23 +172,18 @@ class Steps:
 WORK = {"tokenized": 1.1, "subwords": 1.2, "data-bin": 0.7}
 
 
-def disk_needed(out: Path, text: int) -> int:
-    """Return the bytes still needed in ``out`` to prepare ``text`` bytes of raw text, less those already there."""
+def disk(out: Path, text: int) -> tuple[int, int]:
+    """Return the bytes still needed in ``out`` to prepare ``text`` bytes of raw text, and the free ones on its disk."""
     folders = [folder for name in (*WORK, ".data-bin.*.tmp") for folder in out.glob(name)]
     there = sum(path.lstat().st_size for folder in folders for path in folder.rglob("*") if path.is_file())
-    return max(0, round(sum(WORK.values()) * text) - there)
-
-
-def disk_free(out: Path) -> int:
-    """Return the free bytes on a folder's disk."""
     existing = next(path for path in (out.absolute(), *out.absolute().parents) if path.exists())
-    return shutil.disk_usage(existing).free
+    return max(0, round(sum(WORK.values()) * text) - there), shutil.disk_usage(existing).free
 
 
 def check_disk(out: Path, text: int, download: int = 0) -> None:
     """Check that the disk has room to prepare ``text`` bytes of raw text, and for ``download`` bytes of downloads."""
-    needed, free = download + disk_needed(out, text), disk_free(out)
-    if needed > free:
+    work, free = disk(out, text)
+    if (needed := download + work) > free:
         parts = f"{format_bytes(download)} of downloads, {format_bytes(text)} of raw text"
         problem = f"{format_bytes(free)} free on its disk, but about {format_bytes(needed)} needed ({parts})"
         raise UserError(f"{out}: {problem}: make room, choose another folder, or try a small --sample")

@@ -28,7 +28,7 @@ from resmlp_mt.data.chunks import PairFilter
 from resmlp_mt.data.download import PublicFile
 from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import ArchivedText, PlainText, opened_member
-from resmlp_mt.data.steps import Step, check_disk, disk_free, disk_needed, format_bytes
+from resmlp_mt.data.steps import Step, check_disk, disk, format_bytes
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 
@@ -230,7 +230,7 @@ class Preparation:
             size = "size unknown" if file.size is None else format_bytes(file.size)
             lines.append(f"  {file.name}  {size}, {'there' if (self.folder / file.name).exists() else 'missing'}")
             lines += [f"    {url}" for url in (file.url, *file.mirrors)]
-        download, work, free = self._download, disk_needed(self.out, self._text_bytes), disk_free(self.out)
+        download, (work, free) = self._download, disk(self.out, self._text_bytes)
         too_little = ": too little" if download + work > free else ""
         raw = format_bytes(self._text_bytes)
         lines += [

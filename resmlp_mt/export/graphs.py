@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder, check_new, remove_unfinished
 from resmlp_mt.nn import EncoderDecoder
-from resmlp_mt.nn.encoder_decoder import fold_
+from resmlp_mt.nn.encoder_decoder import State, fold_
 from resmlp_mt.nn.memory import Memory
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate import model_folder
@@ -22,8 +22,8 @@ from resmlp_mt.translate.graphs import (
     STEP,
     TOLERANCE,
     EncoderGraph,
-    GraphState,
     OnnxModel,
+    StackedSource,
     check_graphs,
     reason,
 )
@@ -63,7 +63,7 @@ class DecoderStep(nn.Module):
         """
         layers = len(self.decoder.layers)
         memories = [Memory(past[number, ..., :channels]) for number, channels in enumerate(self.channels)]
-        state = GraphState(source, memories, past.size(1)).by_layer()
+        state = State(StackedSource(*source).by_layer(), memories, past.size(1))
         scores, attentions = self.decoder.step(previous.unsqueeze(1), state, (layers - 1,))
         longer = []
         for layer, memory, channels in zip(self.decoder.layers, memories, self.channels, strict=True):

@@ -26,7 +26,6 @@ from resmlp_mt.translate import model_folder
 TOLERANCE = 1e-4
 """Largest difference of scores allowed. In fp32 they differ by about 1e-6; a mistake gives more than this."""
 BEAM = 4
-LARGEST = 1 << 20  # bytes that a file of scores may have
 LONGEST = 200  # most tokens of a translation, without </s>, as in fairseq
 
 _FACE = {"configuration_resmlp": "nn", "modeling_resmlp": "nn", "tokenization_resmlp": "text"}
@@ -131,7 +130,7 @@ class Card:
 def read_scores(path: PathLike) -> list[tuple[str, float, str]]:
     """Read the name, value and signature of each score from the output of ``resmlp-mt score --json``."""
     try:
-        values: Any = read_object(path, LARGEST)
+        values: Any = read_object(path)
         return [(str(name), float(score["score"]), str(score["signature"])) for name, score in values["scores"].items()]
     except OSError as error:
         raise UserError(f"{path}: cannot be read: {error.strerror}") from error

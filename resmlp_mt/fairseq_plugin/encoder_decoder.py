@@ -153,7 +153,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
     def extract_features(
         self,
         prev_output_tokens: Tensor,
-        encoder_out: dict[str, list[Tensor]] | None,
+        encoder_out: Any,
         incremental_state: dict[str, Any] | None = None,
         full_context_alignment: bool = False,
         alignment_layer: int | None = None,
@@ -169,7 +169,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         number = len(self.layers) - 1 if alignment_layer is None else alignment_layer
         if incremental_state is None:
             tokens, shift = self.shift_left(prev_output_tokens)
-            encoded, padding = encoding_of(encoder_out)
+            (encoded,), (padding,) = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
             x, attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
             x = restore_padding(x, shift, length)
         else:  # never padded: fairseq's search starts every sentence in the first column
@@ -187,17 +187,15 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         """Project features to scores, ``B x T x C -> B x T x V``; with an adaptive softmax, return them unchanged."""
         return features if self.adaptive_softmax is not None else self.output_projection(features)
 
-    def begin(self, incremental_state: dict[str, Any], encoder_out: dict[str, list[Tensor]] | None) -> None:
+    def begin(self, incremental_state: dict[str, Any], encoder_out: dict[str, list[Tensor]]) -> None:
         """Put the state before the first step into fairseq's dictionary."""
-        encoded, padding = encoding_of(encoder_out)
-        beams = 1
-        if encoder_out is not None and "sentence" in encoder_out:
+        (encoded,), (padding,), beams = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"], 1
+        if "sentence" in encoder_out:
             (sentence,) = encoder_out["sentence"]
             count = int((sentence == sentence[0]).sum())
             beams = count if groups_share_sentence(sentence, count) else 1
-        if encoded is not None and padding is not None:
-            encoded, padding = encoded[:, ::beams], padding[::beams]
-        incremental_state[STATE], incremental_state[BEAMS] = self.start(encoded, padding), beams
+        incremental_state[STATE] = self.start(encoded[:, ::beams], padding[::beams])
+        incremental_state[BEAMS] = beams
 
     def reorder_incremental_state_scripting(self, incremental_state: dict[str, Any], new_order: Tensor) -> None:
         """Give each beam the caches of the beam that it continues; ``new_order`` (B') indexes the batch."""
@@ -215,13 +213,6 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
 
     def max_positions(self) -> int:
         return self.limit
-
-
-def encoding_of(encoder_out: dict[str, list[Tensor]] | None) -> tuple[Tensor | None, Tensor | None]:
-    """Return the encoding, S x B x C, and its padding, B x S."""
-    if encoder_out is None:
-        return None, None
-    return encoder_out["encoder_out"][0], encoder_out["encoder_padding_mask"][0]
 
 
 def groups_share_sentence(sentence: Tensor, beams: int) -> bool:

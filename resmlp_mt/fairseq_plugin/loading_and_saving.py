@@ -1,15 +1,16 @@
 """How fairseq loads and writes checkpoints: it loads them as data, and writes them whole or not at all."""
 
 import contextlib
-import os
 from collections.abc import Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import IO, Any
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.files import atomic_write, remove_unfinished
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, load_parts, one_line, save
 
 _load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
@@ -64,34 +65,24 @@ def load_one_by_one(
 
 def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
     """``PathManager.copy``, but whole; else a kill leaves half a ``checkpoint_last.pt`` and nothing to resume from."""
-    if not overwrite or not PathManager.supports_rename(dst_path):
-        return _copy(src_path, dst_path, overwrite=overwrite)
-    with _whole(dst_path) as temporary:
-        return _copy(src_path, temporary, overwrite=True)
+    with _whole(dst_path) as stream:
+        return _copy(src_path, stream.name, overwrite=True)
 
 
 def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
     """``torch_persistent_save``, but whole; fairseq's tries three times on a full disk, and leaves a temporary file."""
-    if async_write or not PathManager.supports_rename(filename):
+    if async_write:
         _save(obj, filename, async_write)
         return
-    with _whole(filename) as temporary, open(temporary, "wb") as stream:
+    with _whole(filename) as stream:
         save(obj, stream)
 
 
 @contextlib.contextmanager
-def _whole(path: str) -> Iterator[str]:
-    temporary = f"{path}.tmp"  # as fairseq itself does: the next save writes over what a kill left behind
+def _whole(path: str) -> Iterator[IO]:
+    remove_unfinished(Path(path))  # what a kill left behind
     try:
-        yield temporary
-        with open(temporary, "rb+") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        raise UserError(
-            f"{path}: cannot be written: {error.strerror or error}: make room or give another --save-dir, and run "
-            "the same command again"
-        ) from error
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
+        with atomic_write(path, "wb") as stream:
+            yield stream
+    except UserError as error:
+        raise UserError(f"{error}: make room or give another --save-dir, and run the same command again") from error

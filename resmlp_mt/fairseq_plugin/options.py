@@ -164,9 +164,8 @@ class DecoderOptions(_WithoutMeaningless, DecoderConfig):
 def _for_fairseq(name: str, each: Field) -> tuple[str, Any, Any]:
     """Return a field in the form that fairseq reads: name, type, field."""
     about = each.metadata
-    kind = ChoiceEnum(list(about["choices"])) if "choices" in about else each.type
     kinds = f"{', '.join(about['mixings'])} mixing: " if "mixings" in about else ""
-    return name, kind, field(default=each.default, metadata={"help": kinds + about["help"]})
+    return name, each.type, field(default=each.default, metadata={"help": kinds + about["help"]})
 
 
 OwnOptions: Any = make_dataclass(

@@ -93,8 +93,6 @@ class ResMLPTransformerModel(TransformerModelBase):
     @classmethod
     def build_model(cls, args: Any, task: Any) -> "ResMLPTransformerModel":
         """Build the model that fairseq's options describe."""
-        if getattr(args, "offload_activations", False):
-            args.checkpoint_activations = True
         apply_preset(args, "resmlp_transformer")  # a checkpoint may be older than some of the options
         check_options(args, len(task.target_dictionary))
         try:
@@ -123,9 +121,6 @@ class ResMLPTransformerModel(TransformerModelBase):
         kept = {name: kept[name] for name in kept if not name.endswith(".embed_positions._float_tensor")}
         check_fit(kept, self.state_dict(), strict)
         return super().load_state_dict(kept, strict, model_cfg, args)
-
-    def upgrade_state_dict(self, state_dict: dict[str, Tensor]) -> None:
-        """Do nothing: no checkpoint of this model has the old names that the base class replaces."""
 
     def without_fairseq(self) -> EncoderDecoder:
         """Return a copy of this model, which must not be folded, in pure PyTorch and in evaluation mode."""

@@ -152,7 +152,6 @@ class Trained:
     architecture: str
     model: ResMLPTransformerModel  # not folded, in fp32 and for inference
     languages: tuple[str, str]
-    dictionaries: tuple[Path, Path]
     updates: int
 
 
@@ -166,7 +165,6 @@ def load(paths: Sequence[PathLike], data: PathLike) -> Trained:
     languages = task.source_lang, task.target_lang
     if None in languages:
         raise UserError(f"{data}: its files do not tell the languages: give the folder of binarized data by --data")
-    files = Path(data, f"dict.{languages[0]}.txt"), Path(data, f"dict.{languages[1]}.txt")
-    model = model_of(path, state, [read_dictionary(file) for file in files])
+    model = model_of(path, state, [read_dictionary(Path(data, f"dict.{each}.txt")) for each in languages])
     updates = state["optimizer_history"][-1].get("num_updates", 0)
-    return Trained(Path(path), architecture_of(state), model, languages, files, updates)
+    return Trained(Path(path), architecture_of(state), model, languages, updates)

@@ -45,6 +45,19 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
     return found
 
 
+def plain_log(axis: Any) -> None:
+    """Make the y axis logarithmic, with plain numbers at the ticks and more ticks if the range is small."""
+    from matplotlib.ticker import LogLocator
+
+    axis.set_yscale("log")
+    low, high = axis.get_ylim()
+    axis.yaxis.set_major_locator(
+        LogLocator(subs=[1, 2, 3, 5] if high > 12 * low else [1 + 0.2 * fifths for fifths in range(45)])
+    )
+    axis.yaxis.set_major_formatter("{x:,g}")
+    axis.set_yticks([], minor=True)
+
+
 def wants_pictures() -> bool:
     """Return whether matplotlib is installed; print a hint to stderr if not."""
     found = importlib.util.find_spec("matplotlib") is not None

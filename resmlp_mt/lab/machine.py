@@ -5,7 +5,9 @@ import importlib.metadata
 import os
 import platform
 import re
+import shlex
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -37,6 +39,11 @@ def commit() -> str:
     except OSError:
         return "unknown"
     return done.stdout.strip() or "unknown"
+
+
+def made_by(command: str) -> dict[str, str]:
+    """Return how figures were made: the command ``resmlp-mt COMMAND`` with its arguments, the commit, the date."""
+    return {"command": shlex.join(["resmlp-mt", *command.split(), *sys.argv[1:]]), "commit": commit(), "date": now()}
 
 
 def describe(

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from .affine import NORMS
 from .config import LayerConfig, ModelConfig
-from .cross_attention import Source
 from .elementwise import Dropout
 from .layers import DecoderLayer, EncoderLayer, ResidualBranch
 from .memory import PagedMemory
@@ -54,7 +53,7 @@ class CandidateScorer(NamedTuple):
 class State:
     """The state between two decoding steps, for B sentences with K beams each; the beams of a sentence are adjacent."""
 
-    sources: list[Source | None]  # of each layer
+    sources: list[Any]  # of each layer, or one for all; None for a layer without cross-attention
     memories: list[Any]  # of each layer, with BK rows
     length: int = 0  # positions so far
     candidates: CandidateScorer | None = None  # the target tokens that are scored; None: all

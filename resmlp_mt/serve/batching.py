@@ -6,14 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 
+from starlette.exceptions import HTTPException
+
 from resmlp_mt.serve.settings import Limits
 from resmlp_mt.translate.marks import Parts
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.translator import Translation
-
-
-class FullError(Exception):
-    """A request was refused, because too many are waiting already."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,9 +70,10 @@ class Batcher:
         return len(self._waiting)
 
     async def answer(self, job: Job) -> bytes:
-        """Wait for a job's answer. Raises FullError. A job that is cancelled before its turn is not worked on."""
+        """Wait for a job's answer, unless too many wait (status 429). A cancelled job in the queue is left out."""
         if len(self._waiting) >= self._limits.max_waiting:
-            raise FullError
+            problem = f"too many requests are waiting ({self._limits.max_waiting}): try again later"
+            raise HTTPException(429, problem, {"Retry-After": "1"})
         loop = asyncio.get_running_loop()
         entry = _Entry(job, loop.create_future(), loop.time())
         self._waiting.append(entry)

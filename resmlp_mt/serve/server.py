@@ -25,7 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.serve.batching import Batcher, FullError, Job
+from resmlp_mt.serve.batching import Batcher, Job
 from resmlp_mt.serve.libretranslate import LibreTranslate, fields_of, is_form
 from resmlp_mt.serve.protocol import Health, Mixing, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
@@ -135,16 +135,13 @@ class Service:
         return Response(await self._answer(await self._job(request), request.receive), media_type="application/json")
 
     async def _in_time(self, handler: Callable[[HTTPRequest], Awaitable[Response]], request: HTTPRequest) -> Response:
-        """Return a handler's answer, or an error: 503 after too long, 429 if too many wait, 499 if nobody waits."""
+        """Return a handler's answer, or an error: 503 after too long, 499 if nobody waits."""
         try:
             with anyio.fail_after(self._limits.max_seconds):
                 return await handler(request)
         except TimeoutError:
             problem = f"no answer after {self._limits.max_seconds} seconds: send less, or try again later"
             raise HTTPException(503, problem, {"Retry-After": "1"}) from None
-        except FullError:
-            problem = f"too many requests are waiting ({self._limits.max_waiting}): try again later"
-            raise HTTPException(429, problem, {"Retry-After": "1"}) from None
         except ClientDisconnect:
             return Response(status_code=499)  # nobody reads it
 

@@ -5,6 +5,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -18,11 +19,11 @@ import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder, lock, remove_unfinished
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
-from resmlp_mt.nn.encoder_decoder import Side
+from resmlp_mt.nn.encoder_decoder import Side, State
 from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.translate import kernels
 from resmlp_mt.translate.checking import difference
-from resmlp_mt.translate.graphs import Graph, GraphEncoder, GraphState, check_graphs, reason
+from resmlp_mt.translate.graphs import Graph, GraphEncoder, StackedSource, check_graphs, reason
 from resmlp_mt.translate.precision import products
 from resmlp_mt.translate.search import Continuations, StepOptions, continuations
 
@@ -137,24 +138,27 @@ class CompiledDecoder(Side):
     def decoder(self) -> Any:
         return self._model().decoder
 
-    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
+    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> State:
         """Return the state before the first step, from the output of ``GraphEncoder``; as ``Decoder.start``."""
         scorer = None if candidates is None else self.decoder.scorer(candidates)
-        return GraphState(source, [PagedMemory() for _ in self.mixings], 0, scorer)
+        return State([StackedSource(*source)], [PagedMemory() for _ in self.mixings], 0, scorer)
 
     def continuations(
-        self, tokens: Tensor, state: GraphState, scores: Tensor, wanted: StepOptions
+        self, tokens: Tensor, state: State, scores: Tensor, wanted: StepOptions
     ) -> tuple[Continuations, Tensor | None]:
         """Take a step and rank the continuations, as ``search.continuations`` does."""
+        (source,) = state.sources
+        width = self.symbols if state.candidates is None else state.candidates.numbers.size(1)
+        few = width * scores.size(1) < 2 * wanted.beam  # continuations in all, and compiled code returns 2 x beam
         other = wanted.attention or wanted.constraints is not None
-        if other or (state.candidates is not None) != self.shortlist or self._few(state, wanted.beam, scores.size(1)):
-            by_layer = state.by_layer()
+        if few or other or (state.candidates is not None) != self.shortlist:
+            by_layer = replace(state, sources=source.by_layer())
             found = continuations(self.decoder, tokens, by_layer, scores, wanted)
             state.length = by_layer.length
             return found
         self.check_positions(state.length + 1)  # compiled code checks no positions and makes no room
         sizes = tokens.new_empty(wanted.beam), tokens.new_empty(state.length)
-        known = [scores, *sizes, *state.source, *(state.candidates or ())]
+        known = [scores, *sizes, *source, *(state.candidates or ())]
         for memory in state.memories:
             memory.make_room(1)
             known += memory.tensors
@@ -167,8 +171,3 @@ class CompiledDecoder(Side):
                 memory.tensors = next(made), next(made)
         state.length += 1
         return best, None
-
-    def _few(self, state: GraphState, beam: int, beams: int) -> bool:
-        """Whether ``beams`` beams have fewer continuations in all than the 2 x ``beam`` that compiled code returns."""
-        width = self.symbols if state.candidates is None else state.candidates.numbers.size(1)
-        return width * beams < 2 * beam

@@ -12,11 +12,11 @@ from torch._inductor import aoti_compile_and_package
 from torch.export import Dim, ExportedProgram, export
 
 from resmlp_mt.nn import EncoderDecoder
-from resmlp_mt.nn.encoder_decoder import CandidateScorer
+from resmlp_mt.nn.encoder_decoder import CandidateScorer, State
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.checking import Sizes, random_sentences
 from resmlp_mt.translate.compiled import NAMES, with_graphs
-from resmlp_mt.translate.graphs import EncoderGraph, Graph, GraphState
+from resmlp_mt.translate.graphs import EncoderGraph, Graph, StackedSource
 from resmlp_mt.translate.kernels import CompiledCrossAttention, CompiledMemory, declare, vectors
 from resmlp_mt.translate.precision import compilable_, products, shape_of_packed
 from resmlp_mt.translate.search import StepOptions, barred_places, continuations_of, ranked
@@ -107,13 +107,13 @@ class StepGraph(nn.Module):
         """
         left = iter(known)
         scores, beam, length = next(left), next(left).size(0), next(left).size(0)
-        source = tuple(islice(left, 3))
+        sources = StackedSource(*islice(left, 3)).by_layer()
         scorer = CandidateScorer(*islice(left, 4)) if self.shortlist else None
         memories = [
             CompiledMemory() if self.first or layer.mixing is None else CompiledMemory(next(left), next(left))
             for layer in self.decoder.layers
         ]
-        logits, _ = self.decoder.step(tokens, GraphState(source, memories, length, scorer).by_layer())
+        logits, _ = self.decoder.step(tokens, State(sources, memories, length, scorer))
         barred, numbers = self.barred, None
         if scorer is not None:
             numbers = scorer.numbers

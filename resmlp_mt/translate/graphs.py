@@ -2,9 +2,8 @@
 
 import importlib.util
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.cross_attention import Source
-from resmlp_mt.nn.encoder_decoder import CandidateScorer, Side, State
+from resmlp_mt.nn.encoder_decoder import Side, State
 from resmlp_mt.nn.memory import Memory
 from resmlp_mt.translate.checking import COMPARED, difference
 
@@ -61,40 +60,22 @@ class GraphEncoder:
         return tuple(self.graph([tokens.contiguous()])), tokens.eq(self.encoder.pad)
 
 
-@dataclass
-class GraphState:
-    """The state between two steps of a graph: as ``State``, but the sources of all layers are stacked."""
+class StackedSource(NamedTuple):
+    """``EncoderGraph``'s output, the sources of all layers: as the only one of a graph's ``State``."""
 
-    source: tuple[Tensor, ...]
-    memories: list[Any]  # one for each layer, or one for all
-    length: int = 0
-    candidates: CandidateScorer | None = None
+    keys: Tensor
+    values: Tensor
+    mask: Tensor
 
-    def reorder(self, rows: Tensor, sentences: Tensor | None = None) -> None:
-        """Give each beam the state of the beam that it continues; as ``State.reorder``."""
-        for memory in self.memories:
-            memory.reorder(rows)
-        if sentences is not None:
-            keys, values, mask = self.source
-            chosen = keys.index_select(1, sentences), values.index_select(1, sentences)
-            self.source = *chosen, mask.index_select(0, sentences)
-            self.candidates = None if self.candidates is None else self.candidates.reorder(sentences)
+    def reorder(self, sentences: Tensor) -> "StackedSource":
+        """Return the source of the sentences with the indices ``sentences`` (B')."""
+        keys, values = (each.index_select(1, sentences) for each in self[:2])
+        return StackedSource(keys, values, self.mask.index_select(0, sentences))
 
-    def by_layer(self) -> State:
-        """Return the same state with a source for each layer, as the decoder takes it."""
-        keys, values, mask = self.source
-        sources: list[Source | None] = [
-            Source(key.transpose(2, 3), value, mask) for key, value in zip(keys, values, strict=True)
-        ]
-        return State(sources, self.memories, self.length, self.candidates)
-
-
-class StackedMemory(Memory):
-    """What the mixings of all layers remember, in one tensor, L x T x BK x C."""
-
-    def reorder(self, order: Tensor) -> None:
-        assert self.kept is not None
-        self.kept = self.kept.index_select(2, order)
+    def by_layer(self) -> list[Any]:
+        """Return the ``Source`` of each layer, as the decoder takes it."""
+        layers = zip(self.keys, self.values, strict=True)
+        return [Source(keys.transpose(2, 3), values, self.mask) for keys, values in layers]
 
 
 class OnnxModel:
@@ -140,14 +121,17 @@ class OnnxDecoder:
         past = graph.session.get_inputs()[1].shape  # L x T x R x C
         self.layers, self.channels = past[0], past[3]
 
-    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> GraphState:
+    def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> State:
         """Return the state before the first step. ``candidates`` are ignored: all target tokens are scored."""
-        return GraphState(source, [StackedMemory(torch.zeros(self.layers, 0, len(padding), self.channels))])
+        past = torch.zeros(0, len(padding), self.channels)  # of all layers, one after another: LT x BK x C
+        return State([StackedSource(*source)], [Memory(past)])
 
-    def step(self, tokens: Tensor, state: GraphState, attend: Any = ()) -> tuple[Tensor, list[Tensor | None]]:
+    def step(self, tokens: Tensor, state: State, attend: Any = ()) -> tuple[Tensor, list[Tensor | None]]:
         """From last tokens, BK x 1, to log-probabilities, BK x 1 x V, and attention, 1 x BK x 1 x S, or None."""
-        (memory,) = state.memories
+        (source,), (memory,) = state.sources, state.memories
         self.check_positions(state.length + 1)
-        scores, memory.kept, weights = self.graph([tokens[:, 0], memory.kept, *state.source])
+        past = memory.kept.view(self.layers, state.length, len(tokens), self.channels)
+        scores, longer, weights = self.graph([tokens[:, 0], past, *source])
+        memory.kept = longer.flatten(0, 1)
         state.length += 1
         return scores.unsqueeze(1), [weights[None, :, None] if attend else None]

@@ -14,7 +14,6 @@ from safetensors.torch import load_file, save_file
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines, read_object
-from resmlp_mt.common.files import checksum as file_checksum
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
 from resmlp_mt.translate.options import Options
@@ -25,7 +24,6 @@ TEXT, LEARNED, SOURCE, TARGET = "tokenizer_config.json", "subwords.model", "sour
 SHORTLIST = "shortlist.txt"  # not in every folder
 SIZES = "sizes"  # the entry of config.json that is a ModelConfig
 SUM = "learned_sha256"  # the entry of tokenizer_config.json with the checksum of LEARNED: it finds a truncated file
-LARGEST = 1 << 20  # bytes of a JSON file
 AGAIN = "export the model again, or copy the whole folder"
 
 
@@ -72,11 +70,6 @@ def load_model(folder: PathLike, cfg: ModelConfig) -> EncoderDecoder:
         if wrong:
             raise ValueError(f"not the model of {CONFIG}: lacks or has {', '.join(sorted(wrong))}")
         return model.eval()
-
-
-def weights_digest(folder: PathLike) -> str:
-    with _reading(Path(folder, WEIGHTS)) as path:
-        return file_checksum(path)
 
 
 @contextlib.contextmanager
@@ -138,7 +131,7 @@ def checksum(folder: PathLike) -> str:
 
 
 def _json(path: Path) -> dict[str, Any]:
-    values = read_object(path, LARGEST)
+    values = read_object(path)
     if values is None:
         raise ValueError("not what an export writes")
     return values

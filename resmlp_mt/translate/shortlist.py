@@ -163,8 +163,6 @@ def lexicon(
     for source, target in pairs:
         blocks.append((np.array(target)[:, None] + (np.array(source) << 32)).ravel())  # a number for each token pair
         widths.append(np.full(len(target), len(source)))
-    if not blocks:
-        return {}
     codes, entry = np.unique(np.concatenate(blocks), return_inverse=True)
     width = np.concatenate(widths)
     reader = np.repeat(np.arange(len(width)), width)  # the target position of each pair of tokens

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike
+from resmlp_mt.common.files import PathLike, checksum
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.nn.token_mixing import TokenMixing
@@ -24,7 +24,7 @@ from resmlp_mt.translate.compiled import compiled_model
 from resmlp_mt.translate.constraints import Constraints, Demand, Rules, rules_of
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
-from resmlp_mt.translate.model_folder import SHORTLIST, find_folder, load_model, load_settings, weights_digest
+from resmlp_mt.translate.model_folder import SHORTLIST, WEIGHTS, find_folder, load_model, load_settings
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
@@ -121,7 +121,7 @@ class Translator:
             keep_freed_memory()
         self._searched: Any
         if how.engine == "compiled":
-            known = self.cfg, weights_digest(place), lambda: self.model
+            known = self.cfg, checksum(place / WEIGHTS), lambda: self.model
             threads = torch.get_num_threads()
             self._searched = compiled_model(*known, how.precision, self.shortlist is not None, threads)
             if threads > 1:  # each of which translates batches of its own

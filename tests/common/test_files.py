@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import resource
 import stat
 from functools import partial
 
@@ -45,15 +44,10 @@ def test_an_error_while_writing_leaves_what_was_there(tmp_path, error):
     assert _names(tmp_path) == ["a.txt", "out"]
 
 
-def test_file_too_large_while_writing(tmp_path):
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+def test_file_too_large_while_writing(tmp_path, small_files):
     told = r"a\.bin: cannot be written: File too large$"
-    try:
-        with pytest.raises(UserError, match=told), atomic_write(tmp_path / "a.bin", "wb") as file:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-            file.write(bytes(100_000))
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with pytest.raises(UserError, match=told), atomic_write(tmp_path / "a.bin", "wb") as file, small_files(1000):
+        file.write(bytes(100_000))
     assert _names(tmp_path) == []
 
 

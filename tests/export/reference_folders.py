@@ -32,7 +32,7 @@ VARIANTS = {
 def make(place: Path, name: str) -> Path:
     """Make the exported folder of one variant, and its reference, in the empty folder ``place``."""
     model = build(scatter=0.03, **{**SMALL, **VARIANTS[name]}).float().eval()
-    trained = Trained(Path("model.pt"), "resmlp_transformer_tiny", model, ("en", "de"), (Path(), Path()), 5)
+    trained = Trained(Path("model.pt"), "resmlp_transformer_tiny", model, ("en", "de"), 5)
     write_hub_folder(place / "model", trained, TextSettings("en", "de"), CODES, Card("model", ["model.pt"]))
     found = []
     for left_pad_target in False, True:

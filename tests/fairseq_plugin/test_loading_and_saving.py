@@ -2,7 +2,6 @@
 
 import builtins
 import os
-import resource
 import shutil
 import sys
 from argparse import Namespace
@@ -162,26 +161,20 @@ def test_a_checkpoint_of_fconv_is_built_from_its_options(task, changed):
     assert os.listdir() == ["changed.pt"]
 
 
-@pytest.fixture
-def small_files():
-    """A function that limits the size of this process's files, in bytes, as if the disk were full."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("room", [0, 1_000, 100_000, 400_500])
 def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, small_files, room):
     last, new = tmp_path / "checkpoint_last.pt", str(tmp_path / "checkpoint1.pt")
     checkpoint_utils.torch_persistent_save({"model": torch.zeros(10)}, str(last))
     checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, new)
     old = last.read_bytes()
-    small_files(room)
     for write in (
         lambda: checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, str(last)),
         lambda: PathManager.copy(new, str(last), overwrite=True),
     ):
-        with pytest.raises(UserError, match=r"checkpoint_last\.pt: cannot be written: File too large: make room .*"):
+        with (
+            pytest.raises(UserError, match=r"checkpoint_last\.pt: cannot be written: File too large: make room .*"),
+            small_files(room),
+        ):
             write()
     assert sorted(os.listdir(tmp_path)) == ["checkpoint1.pt", "checkpoint_last.pt"]
     assert last.read_bytes() == old

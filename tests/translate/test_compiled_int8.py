@@ -10,10 +10,11 @@ from translate.engines import GATED
 from translate.small_folder import SYMBOLS, make
 from translate.test_search import assert_equal
 
+from resmlp_mt.common.files import checksum
 from resmlp_mt.nn.encoder_decoder import fold_
 from resmlp_mt.text.tokenizer import END
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.model_folder import SHORTLIST, load, weights_digest
+from resmlp_mt.translate.model_folder import SHORTLIST, WEIGHTS, load
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.precision import lower_precision_
 from resmlp_mt.translate.search import search
@@ -26,7 +27,7 @@ def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache
     model, _, _ = load(folder)
     fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
-    both = compiled_model(model.cfg, weights_digest(folder), lambda: model, "int8", shortlist=True)
+    both = compiled_model(model.cfg, checksum(folder / WEIGHTS), lambda: model, "int8", shortlist=True)
     generator = torch.Generator().manual_seed(3)
     source = torch.randint(END + 1, len(SYMBOLS), (9, 8), generator=generator)
     candidates = torch.randint(END + 1, len(SYMBOLS), (9, 20), generator=generator)

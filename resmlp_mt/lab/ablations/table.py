@@ -1,9 +1,7 @@
 """``ablate``: train the rows that are not finished; write their figures as text, Markdown, JSON and pictures."""
 
 import argparse
-import shlex
 import statistics
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -18,7 +16,7 @@ from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
-from resmlp_mt.lab.machine import facts
+from resmlp_mt.lab.machine import facts, made_by
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
 from resmlp_mt.lab.trainings.queue import duration, known, repeated, train_all
 from resmlp_mt.score.detokenize import check_tokenization
@@ -336,7 +334,7 @@ def run(args: argparse.Namespace) -> None:
     reference, data = args.work / recipe.reference, args.work / recipe.data
     expected, _ = recipe.target_text(reference, data, out, recipe.subset)
     check_tokenization(expected, False, str(reference))
-    about = {"Made by": f"`{shlex.join(['resmlp-mt', 'ablate', *sys.argv[1:]])}`"}
+    about = {"Made by": f"`{made_by('ablate')['command']}`"}
     if recipe.tune is not None:
         check_replaced(out / "tuning.json", [out / "tuning.md"])
         found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)

@@ -271,10 +271,7 @@ def bands_of(model: ResMLPTransformerModel) -> dict[tuple[str, int], Band]:
 
 @torch.no_grad()
 def read_bands(
-    model: ResMLPTransformerModel,
-    pairs: Sequence[tuple[Tensor, Tensor]],
-    dictionaries: tuple[Any, Any],
-    sentence: int = 1,
+    model: ResMLPTransformerModel, pairs: Sequence[tuple[Tensor, Tensor]], sentence: int = 1
 ) -> list[TextBand]:
     """Run a model on the first ``MOST_SENTENCES`` pairs; keep all weights of pair ``sentence``, counted from 1."""
     if not 1 <= sentence <= len(pairs):
@@ -296,7 +293,6 @@ def read_bands(
         of_sentence, *of_text = (weights.view(-1, band.heads, band.window) for weights in predicted[band])
         text = torch.cat(of_text)
         offsets = list(range(-band.before, band.window - band.before))
-        place = SIDES.index(side)
-        tokens = [dictionaries[place][number] for number in texts[0][place]]
+        tokens = [getattr(model, side).dictionary[number] for number in texts[0][SIDES.index(side)]]
         found.append(TextBand(side, layer, offsets, text.mean(0), text.std(0), of_sentence, tokens))
     return found

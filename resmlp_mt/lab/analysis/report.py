@@ -8,13 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fairseq.models import ARCH_MODEL_REGISTRY
 from matplotlib.figure import Figure
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs, check_replaced, write_whole
-from resmlp_mt.data.binarized import read_dictionary
-from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, load_checkpoint
 from resmlp_mt.fairseq_plugin.trained import load, model_of, save_checkpoint
 from resmlp_mt.lab import drawing, page
@@ -51,16 +48,13 @@ class Reading:
 
 def read(path: Path) -> Reading:
     checkpoint = load_checkpoint(path)
-    architecture = architecture_of(checkpoint)
-    if ARCH_MODEL_REGISTRY.get(architecture) is not ResMLPTransformerModel:
-        raise UserError(f"{path}: no matrix A over positions in this {architecture}: give that of a resmlp_transformer")
     model = model_of(path, checkpoint)
     mixings = matrices.mixing_matrices(model)
     if not mixings:
         raise UserError(f"{path}: the token mixing of no layer is a matrix over positions: no A to draw")
     updates = checkpoint["optimizer_history"][-1].get("num_updates", 0)
     used = matrices.used_part(checkpoint, mixings)
-    return Reading(path, architecture, updates, mixings, matrices.sparsity_over_channels(model), used)
+    return Reading(path, architecture_of(checkpoint), updates, mixings, matrices.sparsity_over_channels(model), used)
 
 
 def read_series(paths: Sequence[Path]) -> list[Reading]:
@@ -217,5 +211,4 @@ def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
     if not matrices.bands_of(trained.model):
         raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
     pairs = list(zip(*DataBin(Path(args.data), *trained.languages).sides(args.subset), strict=True))
-    source, target = map(read_dictionary, trained.dictionaries)
-    return matrices.read_bands(trained.model, pairs, (source, target), args.sentence)
+    return matrices.read_bands(trained.model, pairs, args.sentence)

@@ -26,7 +26,6 @@ PAIRS = {"de": ("En-De", "compound_split_bleu"), "fr": ("En-Fr", "tokenized_bleu
 
 SEGMENTS = 3003  # in the full newstest2014
 SCORES = "test.json"
-LARGEST = 1 << 20  # bytes of a file SCORES; it usually has a few hundred
 Scores = dict[str, Any]
 Found = dict[tuple[str, str], Scores]
 """By system and target language."""
@@ -56,7 +55,7 @@ def read_scores(path: Path) -> Scores:
     """Read target language, number of segments, tokenized BLEU and sacreBLEU from the output of ``score --json``."""
     if not path.is_file():
         raise UserError(f"{path}: no such file: run evaluate.sh for it first")
-    result = read_object(path, LARGEST) or {}
+    result = read_object(path) or {}
     try:
         target = result["target_lang"]
         scores: Scores = {"file": str(path), "target_lang": target, "segments": int(result["segments"])}

@@ -3,7 +3,6 @@
 import argparse
 import os
 import re
-import shlex
 import sys
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -43,10 +42,10 @@ FULL = (
                "Generation by a small model, by batch", size=SMALL, sentences=64, rounds=5),
     Comparison(TWO, shapes("24x1 24x16 24x64"), "generation",
                "Generation by a base model, by batch", sentences=16, rounds=5),
-    Comparison(TWO + LARGER_N, shapes("16x64 32x32 64x16 128x8 256x4"), "training", "Training, by length", "length",
+    Comparison(TWO + LARGER_N, shapes("16x64 32x32 64x16 128x8 256x4"), "training", "Training, by length",
                rounds=5, warmup=2),
     Comparison(TWO + LARGER_N, shapes("16x8 32x8 64x8 128x8 256x8"), "generation",
-               "Generation by a small model, by length", "length", size=SMALL, sentences=8, rounds=5),
+               "Generation by a small model, by length", size=SMALL, sentences=8, rounds=5),
     Comparison(TWO + OTHERS, shapes("24x32"), "training", "Training, more architectures", rounds=5),
     Comparison(TWO + OTHERS, shapes("16x16"), "generation", "Generation by a small model, more architectures",
                size=SMALL, sentences=64, rounds=5),
@@ -67,8 +66,7 @@ def comparisons(args: argparse.Namespace) -> list[Comparison]:
         if args.what == "all":
             raise UserError("--shapes: say training or generation, not all")
         given = shapes(" ".join(args.shapes))
-        by = "length" if len({shape.length for shape in given}) > 1 else "sentences"
-        chosen = [replace(chosen[0], title=args.what.capitalize(), by=by, shapes=given)]
+        chosen = [replace(chosen[0], title=args.what.capitalize(), shapes=given)]
     return [adapted(each, args) for each in chosen]
 
 
@@ -109,7 +107,8 @@ def section_of(comparison: Comparison) -> report.Section:
     if any("amp" in system.overrides for system in comparison.systems) and not matmul.has_bfloat16():
         notes.append("This processor has no bfloat16 arithmetic: systems with amp are trained in fp32.")
     described, kind = machine.describe(conditions.device, conditions.threads), comparison.kind
-    return report.Section(comparison.title, kind, comparison.by, comparison.baseline, settings, described, notes)
+    by = "length" if len({shape.length for shape in comparison.shapes}) > 1 else "sentences"
+    return report.Section(comparison.title, kind, by, comparison.baseline, settings, described, notes)
 
 
 def picture_of(title: str, args: argparse.Namespace) -> Path:
@@ -126,28 +125,28 @@ def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
         raise UserError(f"{checkpoints[0]}: give an architecture; benchmark translate measures checkpoints")
 
 
-def save(run: report.Run, args: argparse.Namespace) -> None:
-    paths = [picture_of(section.title, args) for section in run.sections if args.plots]
-    for section, path in zip(run.sections, paths, strict=False):
+def save(about: dict[str, str], sections: list[report.Section], args: argparse.Namespace) -> None:
+    paths = [picture_of(section.title, args) for section in sections if args.plots]
+    for section, path in zip(sections, paths, strict=False):
         report.draw(section, path)
     if args.json:
-        write_json(args.json, asdict(run))
+        write_json(args.json, {**about, "sections": [asdict(section) for section in sections]})
     if args.markdown:
         pictures = [os.path.relpath(each, Path(args.markdown).parent) for each in paths]
-        write_whole(args.markdown, report.as_markdown(run, pictures))
+        write_whole(args.markdown, report.as_markdown(about, sections, pictures))
 
 
 def run(args: argparse.Namespace) -> None:
     quiet()
-    run = report.Run(shlex.join(["resmlp-mt", "benchmark", *sys.argv[1:]]), machine.now(), machine.commit(), [])
+    about, sections = machine.made_by("benchmark"), []
     chosen = comparisons(args)
     check(chosen, args)
     for comparison in chosen:
         comparison.conditions.apply()
         title, section = comparison.title, section_of(comparison)
-        run.sections.append(section)
+        sections.append(section)
         for row in train(comparison) if comparison.kind == "training" else generate(comparison):
             section.rows.append(row)
             print(f"{title}: {row.workload} {row.system} {row.rate.median:,.0f} tokens/s", file=sys.stderr)
         print(f"{report.as_text(section)}\n", flush=True)
-        save(run, args)  # an interrupted run keeps what it has measured
+        save(about, sections, args)  # an interrupted run keeps what it has measured

@@ -2,16 +2,14 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from torch.utils.benchmark import timer  # waits for the GPU where there is one
 
-from resmlp_mt.lab.benchmarks.systems import Comparison
+from resmlp_mt.lab.benchmarks.systems import Comparison, Shape
 
 Times = list[list[float]]
 """Seconds of each piece of work in each round."""
-Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ def bracketed(spread: Spread, digits: int = 0) -> str:
     return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
 
 
-def turns(names: Sequence[Name], pieces: int, rounds: int) -> Iterator[tuple[int, int, Name]]:
+def turns(names: Sequence[str], pieces: int, rounds: int) -> Iterator[tuple[int, int, str]]:
     """Yield whose turn it is, as (round, piece, name): every name does a piece before the next piece begins."""
     for number in range(rounds):
         for piece in range(pieces):  # every other round backwards: none always follows the same one
@@ -76,20 +74,10 @@ def latency(times: Times) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Workload:
-    """Batches that are timed one by one and counted together; memory is measured with the last."""
-
-    label: str
-    length: float  # in subwords with </s>, the mean where sentences differ
-    sentences: int  # of a batch
-    tokens: Sequence[int]  # target tokens of each batch
-
-
-@dataclass(frozen=True)
 class Measurement:
     system: str
     workload: str
-    length: float
+    length: int  # in subwords with </s>
     sentences: int
     batch_tokens: int
     rate: Spread  # target tokens a second, subwords with </s>
@@ -109,17 +97,20 @@ class Measurement:
 
 def compare(
     comparison: Comparison,
-    workload: Workload,
+    shape: Shape,
+    tokens: Sequence[int],
     work: Mapping[str, Callable[[int], float]],
     flops: Mapping[str, float | None],
-    peaks: Mapping[str, int],
+    peaks: Mapping[str, Callable[[], int]],
     operations: Mapping[str, Callable[[], dict[str, float]]],
 ) -> list[Measurement]:
-    """Time the systems on a workload; ``work`` is that of ``measure``, and all mappings are by system."""
-    tokens = workload.tokens
+    """Time the systems on batches of a shape with these target tokens, one by one, counted together.
+
+    ``work`` is that of ``measure``, ``peaks`` find the peak memory; all mappings are by system.
+    """
     times = measure(work, len(tokens), comparison.rounds, comparison.warmup)
     theirs = flops[comparison.baseline]
-    batch = workload.label, workload.length, workload.sentences, tokens[-1]
+    batch = str(shape), shape.length, shape.sentences, tokens[-1]
     return [
         Measurement(
             name,
@@ -128,8 +119,8 @@ def compare(
             ratio=speed_ratio(times[name], times[comparison.baseline]),
             flop_ratio=theirs / ours if ours and theirs else None,
             flops=ours,
-            memory=peaks.get(name),
-            latency=latency(times[name]) if workload.sentences == 1 else None,
+            memory=peaks[name]() if comparison.memory else None,
+            latency=latency(times[name]) if shape.sentences == 1 else None,
             seconds=times[name],
             operations=operations[name]() if comparison.profile else None,
         )

@@ -3,8 +3,6 @@
 import argparse
 import itertools
 import os
-import shlex
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +28,7 @@ from resmlp_mt.lab.benchmarks.rivals import builder
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import FairseqEngine
 from resmlp_mt.lab.drawing import check_files, colors_of, new_figure, save
-from resmlp_mt.lab.machine import commit, describe, facts, now
+from resmlp_mt.lab.machine import describe, facts, made_by
 from resmlp_mt.score.scoring import Score, detokenized_scores, sacre_bleu
 from resmlp_mt.text.tokenizer import Tokenizer
 
@@ -298,9 +296,7 @@ def run(args: argparse.Namespace) -> None:
     conditions = Conditions(threads=args.threads, beam=args.beam)
     settings = {name: getattr(args, name) for name in ("languages", "threads", "beam", "rounds")}
     about: dict[str, Any] = {
-        "command": shlex.join(["resmlp-mt", "benchmark", "translate", *sys.argv[1:]]),
-        "commit": commit(),
-        "date": now(),
+        **made_by("benchmark translate"),
         "machine": describe(threads=args.threads),
         "settings": {"data": str(args.data), **settings},
     }

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
-from resmlp_mt.lab.drawing import colors_of, new_figure, save
+from resmlp_mt.lab.drawing import colors_of, new_figure, plain_log, save
 from resmlp_mt.lab.machine import facts
 
 EXPLANATION = """\
@@ -35,14 +35,6 @@ class Section:
     machine: dict[str, str]
     notes: list[str] = field(default_factory=list)
     rows: list[Measurement] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Run:
-    command: str
-    date: str
-    commit: str
-    sections: list[Section]
 
 
 def cells(rows: Sequence[Row], columns: Mapping[str, Callable[[Row], str]]) -> Cells:
@@ -114,10 +106,10 @@ def tables_as_text(tables: Sequence[Cells]) -> str:
     return "\n\n".join([text_table(first, left=2), *map(text_table, others)])
 
 
-def as_markdown(run: Run, pictures: Sequence[str]) -> str:
+def as_markdown(about: Mapping[str, str], sections: Sequence[Section], pictures: Sequence[str]) -> str:
     """Return a document; ``pictures`` are paths relative to it, one for each section, or none."""
-    parts = ["# Benchmarks", f"Made on {run.date} by", f"    {run.command}", EXPLANATION]
-    for number, section in enumerate(run.sections):
+    parts = ["# Benchmarks", f"Made on {about['date']} by", f"    {about['command']}", EXPLANATION]
+    for number, section in enumerate(sections):
         parts += [f"## {section.title}", f"{facts(section.settings)}.", f"On {facts(section.machine)}."]
         parts += [*section.notes, *map(markdown_table, tables_of(section))]
         if pictures:
@@ -183,19 +175,6 @@ def by_length(section: Section) -> Any:
 
 def whiskers(spreads: list[Spread]) -> list[list[float]]:
     return [[each.median - each.low for each in spreads], [each.high - each.median for each in spreads]]
-
-
-def plain_log(axis: Any) -> None:
-    """Make the y axis logarithmic, with plain numbers at the ticks and more ticks if the range is small."""
-    from matplotlib.ticker import LogLocator
-
-    axis.set_yscale("log")
-    low, high = axis.get_ylim()
-    axis.yaxis.set_major_locator(
-        LogLocator(subs=[1, 2, 3, 5] if high > 12 * low else [1 + 0.2 * fifths for fifths in range(45)])
-    )
-    axis.yaxis.set_major_formatter("{x:,g}")
-    axis.set_yticks([], minor=True)
 
 
 def by_sentences(section: Section) -> Any:

@@ -52,11 +52,12 @@ class CTranslate2Engine:
         """Return the settings to try: instruction sets of this processor, batches, workers."""
         from resmlp_mt.translate.kernels import processor  # imports PyTorch, which an engine's process does not need
 
-        sets = [name for name, flag in (("AVX2", "avx2"), ("AVX512", "avx512f")) if flag in processor().split()]
+        flags = {"avx2": "AVX2", "avx512f": "AVX512"}
+        sets = [{"isa": name} for flag, name in flags.items() if flag in processor().split()] or [{}]
         batches = [(size, "examples") for size in BATCHES] + [(size, "tokens") for size in BATCH_TOKENS]
         workers = [{"inter_threads": number, "intra_threads": threads // number} for number in {1, threads}]
         return [
-            {"isa": isa, "max_batch_size": size, "batch_type": kind, **how}
+            {**isa, "max_batch_size": size, "batch_type": kind, **how}
             for isa in sets
             for size, kind in batches
             for how in workers

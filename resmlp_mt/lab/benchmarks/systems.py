@@ -242,7 +242,6 @@ class Comparison:
     shapes: tuple[Shape, ...] = ()
     kind: str = "generation"  # or training
     title: str = ""
-    by: str = "sentences"  # or length: what changes from shape to shape
     baseline: str = "transformer"
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)

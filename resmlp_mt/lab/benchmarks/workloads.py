@@ -21,7 +21,7 @@ from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.fairseq_plugin.trainer import Trainer
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak, start_of
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Workload, compare, timed
+from resmlp_mt.lab.benchmarks.measuring import Measurement, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
 from resmlp_mt.translate.precision import keep_freed_memory
@@ -61,18 +61,19 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
     rehearsal = partial(two_steps, replace(comparison, size=TINY), System("transformer"), Shape(2, 1))
     device = comparison.conditions.device
     for shape in comparison.shapes:
-        peaks = {}
-        for system in comparison.systems if comparison.memory else ():
-            peaks[system.name] = peak(partial(two_steps, comparison, system, shape), rehearsal, device)
         batch = shape.random_batch(comparison.padding, trainings[comparison.baseline].dictionary)
         tokens = batch["ntokens"]
         steps = {name: partial(training.step, batch) for name, training in trainings.items()}
         yield from compare(
             comparison,
-            Workload(str(shape), shape.length, shape.sentences, [tokens]),
+            shape,
+            [tokens],
             {name: timed(step) for name, step in steps.items()},
             {name: training.flops_per_token(shape, tokens) for name, training in trainings.items()},
-            peaks,
+            {
+                system.name: partial(peak, partial(two_steps, comparison, system, shape), rehearsal, device)
+                for system in comparison.systems
+            },
             {name: partial(operations, step, device) for name, step in steps.items()},
         )
 
@@ -153,35 +154,31 @@ def generate(comparison: Comparison) -> Iterator[Measurement]:
     sources = {each.name: Source(each, comparison.size, comparison.conditions) for each in comparison.systems}
     dictionary = made_up_dictionary(comparison.size.vocabulary)
     engines: dict[str, EngineProcess] = {}
-    start = start_of(comparison.conditions.device)
-
+    device = comparison.conditions.device
+    start = start_of(device)
+    tiny = partial(translate_alone, Source(System("transformer"), TINY, comparison.conditions), ([[]], 2))
     with ExitStack() as stack:
         for name, source in sources.items():
             engines[name] = stack.enter_context(closing(EngineProcess(partial(FairseqEngine, source), start)))
         for shape in comparison.shapes:
-            piece, device = random_piece(shape, comparison.padding, dictionary), comparison.conditions.device
+            piece = random_piece(shape, comparison.padding, dictionary)
             pieces = math.ceil(comparison.sentences / shape.sentences)
             yield from compare(
                 comparison,
-                Workload(str(shape), float(shape.length), shape.sentences, [shape.length * shape.sentences] * pieces),
+                shape,
+                [shape.length * shape.sentences] * pieces,
                 {name: partial(seconds, engine, piece) for name, engine in engines.items()},
                 {name: flops_per_token(comparison, engine.formula, piece) for name, engine in engines.items()},
-                peaks(comparison, sources, piece),
+                {
+                    name: partial(peak, partial(translate_alone, source, piece), tiny, device)
+                    for name, source in sources.items()
+                },
                 {name: partial(engine.operations, [piece], device) for name, engine in engines.items()},
             )
 
 
 def seconds(engine: EngineProcess, piece: Piece, number: int) -> float:
     return engine.translate(*piece)[1]
-
-
-def peaks(comparison: Comparison, sources: Mapping[str, Source], piece: Piece) -> dict[str, int]:
-    """Return, by system, the peak memory for building its engine and translating a piece."""
-    if not comparison.memory:
-        return {}
-    tiny = partial(translate_alone, Source(System("transformer"), TINY, comparison.conditions), ([[]], 2))
-    device = comparison.conditions.device
-    return {name: peak(partial(translate_alone, source, piece), tiny, device) for name, source in sources.items()}
 
 
 def translate_alone(source: Source, piece: Piece) -> None:

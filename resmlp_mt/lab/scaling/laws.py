@@ -68,10 +68,7 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> np.ndarray
         return np.array([of_size / alpha + centers[0], alpha, of_data / beta + centers[1], beta])
 
     def residuals(solved: np.ndarray) -> np.ndarray:
-        of_size, alpha, of_data, log_beta = solved
-        beta = math.exp(log_beta)
-        whole = np.logaddexp((of_size - alpha * (n - centers[0])) / beta, (of_data - beta * (d - centers[1])) / beta)
-        return beta * whole - target
+        return np.log(loss_by(constants(solved), *points[:2])) - target
 
     def solved(theta: np.ndarray) -> list[float]:
         log_n, alpha, log_d, beta = theta

@@ -1,11 +1,8 @@
 """``scale``: train the cells that are not finished, and write the study as Markdown, as JSON and as a picture."""
 
 import argparse
-import datetime
 import itertools
-import shlex
 import statistics
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -20,7 +17,7 @@ from resmlp_mt.common.files import check_outputs, check_replaced, write_json, wr
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab.machine import commit, describe, facts
+from resmlp_mt.lab.machine import describe, facts, made_by
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import duration, known, repeated, train_all
@@ -257,9 +254,7 @@ def run(args: argparse.Namespace) -> None:
         facts({k: v for k, v in each.trained.items() if k not in differing}) for each in cells if each.finished
     )
     about = {
-        "command": shlex.join(["resmlp-mt", "scale", *sys.argv[1:]]),
-        "commit": commit(),
-        "date": datetime.date.today().isoformat(),
+        **made_by("scale"),
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }

@@ -4,7 +4,7 @@ This needs no law: a regression on log N and log D shows differences where the c
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,9 @@ class Trend:
 
 def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
     """Return pairs of runs, one of each family, with the same size, data and seed; diverged runs are left out."""
-    found = {(run.cell.size, run.cell.pairs, run.cell.seed, run.cell.family): run for run in runs if not run.diverged}
-    mine = (run for run in found.values() if run.cell.family == one)
-    names = ((run, (run.cell.size, run.cell.pairs, run.cell.seed, other)) for run in mine)
-    return [(run, found[name]) for run, name in names if name in found]
+    found = {run.cell: run for run in runs if not run.diverged}
+    pairs = ((run, replace(run.cell, family=other)) for run in found.values() if run.cell.family == one)
+    return [(run, found[cell]) for run, cell in pairs if cell in found]
 
 
 def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | None:

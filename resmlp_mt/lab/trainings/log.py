@@ -14,7 +14,7 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, read_lines
-from resmlp_mt.lab.drawing import colors_of, new_figure, save
+from resmlp_mt.lab.drawing import colors_of, new_figure, plain_log, save
 
 _LINE = re.compile(r"\| INFO \| (train_inner|train|valid) \| (.*)$")
 _SIMPLE = re.compile(r"(\w+)[ =]([^\s,|=]+)(?=,| \||$)")
@@ -111,8 +111,6 @@ def draw_curves(runs: Mapping[str, TrainingLog], path: PathLike, title: str = ""
 
 def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
     """Draw a panel for each figure and a line for each training; lines of the same color have different styles."""
-    from matplotlib.ticker import LogLocator
-
     rows = -(-len(runs) // NAMES_A_LINE)
     figure = new_figure(13, 7 + 0.2 * rows)
     axes = figure.subplots(2, 3, sharex=True)
@@ -127,10 +125,7 @@ def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
                 linestyle=style, marker=marker, markersize=4, linewidth=1.2, color=color, label=run,
             )  # fmt: skip
         if name == "ppl" and any(name in entry for curves in runs.values() for entry in getattr(curves, part).values()):
-            axis.set_yscale("log")
-            axis.yaxis.set_major_locator(LogLocator(subs=[1, 2, 5]))
-            axis.yaxis.set_major_formatter("{x:,g}")
-            axis.set_yticks([], minor=True)
+            plain_log(axis)
         if name == "wps":
             axis.set_ylim(bottom=0)
         if not any(len(line.get_xdata()) for line in axis.lines):

@@ -165,7 +165,7 @@ def test_a_pruned_checkpoint_is_for_inference(trained):
 
 BANDED = {"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}
 TEXT = [tuple(map(torch.tensor, pair)) for pair in zip(*pairs((5, 4), (3, 6), (7, 2)), strict=True)]
-SYMBOLS = dictionary(), dictionary()
+SYMBOLS = dictionary()
 
 
 def predicted(model, side, tokens):
@@ -179,7 +179,7 @@ def predicted(model, side, tokens):
 
 def test_means_and_spreads_are_over_all_positions_of_the_text():
     model = build(**BANDED).eval()
-    found = matrices.read_bands(model, TEXT, SYMBOLS, sentence=2)
+    found = matrices.read_bands(model, TEXT, sentence=2)
     assert [each.name for each in found] == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
     encoder, decoder = found[0], found[2]
     assert (encoder.offsets, decoder.offsets) == ([-2, -1, 0, 1, 2], [-2, -1, 0])
@@ -189,5 +189,5 @@ def test_means_and_spreads_are_over_all_positions_of_the_text():
         torch.testing.assert_close(each.sentence, weights[1])
         torch.testing.assert_close(each.mean, torch.cat(weights).mean(0))
         torch.testing.assert_close(each.spread, torch.cat(weights).std(0))
-        assert each.tokens == [SYMBOLS[0][symbol] for symbol in read[each.side][1]]
+        assert each.tokens == [SYMBOLS[symbol] for symbol in read[each.side][1]]
     assert not any(band.predict._forward_hooks for band in matrices.bands_of(model).values())

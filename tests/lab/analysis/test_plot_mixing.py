@@ -144,6 +144,6 @@ def test_what_cannot_be_looked_at_is_refused_in_one_line(plot_mixing, saved, tmp
     options = {"token_mixing": "mlp"}
     torch.save(checkpoint(untrained(**options), options=options), tmp_path / "mlp.pt")
 
-    refused(r"transformer\.pt: no matrix A over positions in this transformer_iwslt_de_en", "transformer.pt")
+    refused(r"transformer\.pt: holds a transformer_iwslt_de_en: give", "transformer.pt")
     refused(r"mlp\.pt: the token mixing of no layer is a matrix", "mlp.pt")
     refused(r"--length 65: the model has 64 positions: give 2 to 64", saved.name, options=("--length", 65))
