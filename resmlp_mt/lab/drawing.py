@@ -46,14 +46,13 @@ def colors_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def plain_log(axis: Any) -> None:
-    """Make the y axis logarithmic, with plain numbers at the ticks and more ticks if the range is small."""
-    from matplotlib.ticker import LogLocator
+    """Make the y axis logarithmic, with plain numbers at the ticks, which are few for every range."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
 
     axis.set_yscale("log")
     low, high = axis.get_ylim()
-    axis.yaxis.set_major_locator(
-        LogLocator(subs=[1, 2, 3, 5] if high > 12 * low else [1 + 0.2 * fifths for fifths in range(45)])
-    )
+    of_large = LogLocator(subs=[1, 2, 5] if high < 1e4 * low else [1])
+    axis.yaxis.set_major_locator(of_large if high > 10 * low else MaxNLocator(7))
     axis.yaxis.set_major_formatter("{x:,g}")
     axis.set_yticks([], minor=True)
 
