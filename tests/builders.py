@@ -52,6 +52,9 @@ OPTIONS = {
 }
 """Every value of every option that changes what a model computes, in a small model."""
 
+GENERATING = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
+"""What fairseq's hook before inference reads of the options."""
+
 SMALL = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
 SHARING = {"separate dictionaries": {"separate": True}, "shared embeddings": {"share_all_embeddings": True}}
 KINDS = {

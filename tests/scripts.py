@@ -1,6 +1,8 @@
 """The project's commands, run in the test's own process, where fairseq is imported already."""
 
 import importlib.util
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +12,14 @@ from resmlp_mt.cli import run
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ROOT / "scripts"
+
+
+def new_process(*arguments):
+    """Run Python with these arguments in a new process; return what it prints."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def in_process(name, monkeypatch):

@@ -1,11 +1,12 @@
 """Which package ("room") may import which, by their levels ("floors"), and what an import loads."""
 
 import ast
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from scripts import new_process
 
 PACKAGE = Path(__file__).resolve().parents[1] / "resmlp_mt"
 FLOORS = [
@@ -60,9 +61,7 @@ def test_arrows_point_down() -> None:
 
 def run(program: str) -> list[str]:
     """Run a program in a new process; return the words of the last line that it prints."""
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=PACKAGE.parent)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split("\n")[-2].split()  # after what libraries print
+    return new_process("-c", program).split("\n")[-2].split()  # after what libraries print
 
 
 def test_the_rooms_of_use_need_no_fairseq() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from fairseq import options
-from fairseq.ngram_repeat_block import is_cuda_extension_usable
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import evaluate
@@ -89,10 +88,15 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--print-alignment soft: this command prints hard ones alone: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
-        if given.replace_unk == "@@ ":  # fairseq sets this if no value is given
-            yield "--replace-unk: give a file of pairs of words, or '' for the words of the source themselves"
-        if given.no_repeat_ngram_size and not is_cuda_extension_usable():
-            yield "--no-repeat-ngram-size: fairseq prevents nothing without its own CUDA kernels: leave it out"
+        for name in "replace_unk", "print_step", "retain_iter_history":  # the first: at the first unknown symbol
+            if get(name) not in (None, False):
+                yield f"--{name.replace('_', '-')}: fairseq would end with an error: leave it out"
+        if bool(get("lm_path")) != bool(get("lm_weight")) or (get("lm_path") and get("score_reference")):
+            yield "--lm-path and --lm-weight have an effect together, without --score-reference: give both or none"
+        if get("left_pad_target") and (get("score_reference") or get("prefix_size")):
+            yield "--left-pad-target: fairseq would take padding for the target's first symbols: leave it out"
+        if get("retain_dropout_modules") and not get("retain_dropout"):
+            yield "--retain-dropout-modules: give --retain-dropout too"
     elif "arch" in given:
         if given.bf16:
             yield "--bf16: fairseq trains so on TPUs alone: leave it out, or give --amp"
@@ -104,6 +108,8 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--lr-scheduler polynomial_decay: give --total-num-update"
         if given.best_checkpoint_metric == "bleu" and not get("eval_bleu"):
             yield "--best-checkpoint-metric bleu: give --eval-bleu too"
+        if given.best_checkpoint_metric == "accuracy" and get("report_accuracy") is False:
+            yield "--best-checkpoint-metric accuracy: give --report-accuracy too"
         if given.best_checkpoint_metric in ("bleu", "accuracy") and not given.maximize_best_checkpoint_metric:
             yield f"--best-checkpoint-metric {given.best_checkpoint_metric}: give --maximize-best-checkpoint-metric too"
         if get("quant_noise_pq") and (not given.fp16 or given.memory_efficient_fp16 or max(given.update_freq) > 1):

@@ -6,7 +6,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fairseq import hub_utils
+import torch
+from fairseq import hub_utils, utils
 from fairseq.checkpoint_utils import prune_state_dict
 from fairseq.dataclass.utils import gen_parser_from_dataclass
 from fairseq.hub_utils import GeneratorHubInterface
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import choose
-from resmlp_mt.fairseq_plugin.checkpoints import check_fit
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, check_fit
 from resmlp_mt.fairseq_plugin.encoder_decoder import ResMLPDecoder, ResMLPEncoder
 from resmlp_mt.fairseq_plugin.options import (
     PRESETS,
@@ -52,10 +53,12 @@ def from_pretrained(
     if not os.path.isdir(folder):
         raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
     places = [os.path.join(folder, data), data] if data.startswith(".") else [data]
-    place = next((each for each in places if any(Path(each).glob("dict.*.txt"))), None)
+    place = next((each for each in places if any(Path(utils.split_paths(each)[0]).glob("dict.*.txt"))), None)
     if place is None:
         raise UserError(f"{data}: no dict.LANGUAGE.txt: give the folder of the binarized data as the third argument")
-    loaded = hub_utils.from_pretrained(folder, os.fspath(checkpoint_file), os.path.abspath(place), **options)
+    loaded = hub_utils.from_pretrained(
+        folder, os.fspath(checkpoint_file), os.pathsep.join(map(os.path.abspath, utils.split_paths(place))), **options
+    )
     cfg, task = loaded["args"], loaded["task"]
     choose_prepared(cfg)
     tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
@@ -120,6 +123,9 @@ class ResMLPTransformerModel(TransformerModelBase):
         # sinusoidal positions are computed; older checkpoints hold a meaningless number of fairseq's module for them
         kept = {name: kept[name] for name in kept if not name.endswith(".embed_positions._float_tensor")}
         check_fit(kept, self.state_dict(), strict)
+        for name, owner in self.sizes.shared.items():
+            if strict and not torch.equal(kept[name], kept[owner]):
+                raise DoesNotFit(f"{name} is not {owner}, which the model shares: give the options of its training")
         return super().load_state_dict(kept, strict, model_cfg, args)
 
     def without_fairseq(self) -> EncoderDecoder:

@@ -1,5 +1,6 @@
 """fairseq's translation task; it also checks data, completes languages, prepares text, keeps empty sentences empty."""
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -7,6 +8,7 @@ from typing import Any
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary, data_utils
+from fairseq.ngram_repeat_block import is_cuda_extension_usable
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 from omegaconf import DictConfig, open_dict
@@ -15,7 +17,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import AGAIN, check_binarized, read_dictionary
 from resmlp_mt.fairseq_plugin.checkpoints import check_dictionaries, checksum_of
-from resmlp_mt.fairseq_plugin.raw_text import is_recorded, record_of
+from resmlp_mt.fairseq_plugin.raw_text import PREPARED, is_recorded, record_of
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +57,14 @@ class Task(TranslationTask):
                 for index in Path(folder).glob(f"{split}{'*' if combine else ''}.{pair}.{language}.idx"):
                     if index.with_suffix(".bin").is_file():
                         check_binarized(str(index.with_suffix("")), len(dictionary))
+        self.cfg.upsample_primary = max(
+            1, self.cfg.upsample_primary
+        )  # fairseq's default, -1, fails for train and train1
         super().load_dataset(split, epoch, combine, **kwargs)
+        if self.cfg.load_alignments and split == self.cfg.train_subset and self.datasets[split].align_dataset is None:
+            raise UserError(
+                f"--load-alignments: {folder} has no {split}.align.{source}-{target}: leave it out, or make it"
+            )
         if self.needs_targets and self.datasets[split].tgt is None:
             raise UserError(f"{folder}: {split} has no .bin and .idx of {target}, the target side: {AGAIN}")
 
@@ -82,8 +91,12 @@ class Task(TranslationTask):
                 f"{trained[0]}: give --source-lang and --target-lang as its training had them"
             )
         for name in ("max_source_positions", "max_target_positions") if from_checkpoint else ():
-            if getattr(self.cfg, name) == 1024:  # fairseq's default, which would limit a longer model
-                setattr(self.cfg, name, max(1024, getattr(cfg, name, None) or 0))
+            limit = getattr(cfg, name, None) or 1024
+            if getattr(self.cfg, name) == 1024:  # fairseq's default, which limits a longer model and truncates for none
+                setattr(self.cfg, name, limit if self.cfg.truncate_source else max(1024, limit))
+        if self.cfg.eval_bleu and self.cfg.eval_bleu_detok == PREPARED:
+            where = {name: getattr(self.cfg, name) for name in ("data", "source_lang", "target_lang")}
+            self.cfg.eval_bleu_detok_args = json.dumps({**where, **json.loads(self.cfg.eval_bleu_detok_args or "{}")})
         return super().build_model(cfg, from_checkpoint)
 
     def train_step(self, sample: Any, model: Any, criterion: Any, *args: Any, **kwargs: Any) -> Any:
@@ -97,6 +110,10 @@ class Task(TranslationTask):
         beam, nbest = getattr(args, "beam", 5), getattr(args, "nbest", 1)
         if beam < 1 or nbest > beam:
             raise UserError(f"--nbest {nbest} --beam {beam}: give a --beam of 1 or more, and no more --nbest")
+        if getattr(args, "no_repeat_ngram_size", 0) and not is_cuda_extension_usable():
+            raise UserError(
+                "--no-repeat-ngram-size: fairseq prevents nothing without its own CUDA kernels: leave it out"
+            )
         if getattr(args, "score_reference", False) or getattr(args, "prefix_size", 0) > 0:
             for split, dataset in self.datasets.items():
                 if dataset.tgt is None:

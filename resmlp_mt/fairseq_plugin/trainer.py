@@ -71,6 +71,11 @@ class Trainer(trainer.Trainer):
             self.cfg.optimization.max_epoch = -1  # is read after this: no epoch is left
         return extra_state
 
+    def get_valid_iterator(self, subset: str, disable_iterator_cache: bool = False) -> Any:
+        # fairseq keeps one iterator a dataset: validating on the training set would take epochs from the training
+        same = subset == self.cfg.dataset.train_subset
+        return super().get_valid_iterator(subset, disable_iterator_cache or same)
+
     def valid_step(self, *args: Any, **kwargs: Any) -> Any:
         outputs = super().valid_step(*args, **kwargs)
         if self.is_ours and not math.isfinite(outputs.get("loss", 0)):

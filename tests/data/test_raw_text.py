@@ -133,10 +133,3 @@ def test_a_record_that_is_not_ours_is_refused(recorded: Path, change: Callable[[
     with pytest.raises(UserError, match=message) as caught:
         RawText.of(recorded).splitter()
     assert "\n" not in str(caught.value) and "prepare the data again" in str(caught.value)
-
-
-def test_a_word_without_an_end_is_told_at_once(recorded: Path) -> None:
-    split = RawText.of(recorded).splitter()
-    assert split("the") == "th@@ e"
-    with pytest.raises(UserError, match="a word of 100,000 letters"):
-        split("the " + 100_000 * "x")

@@ -7,8 +7,6 @@ import composed  # noqa: F401
 import fairseq_cli.preprocess
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 def run(command, *arguments):
     with pytest.MonkeyPatch.context() as patched:

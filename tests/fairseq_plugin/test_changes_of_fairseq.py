@@ -1,14 +1,11 @@
 """The plugin replaces the names in fairseq that its table lists, no others, and changes no other model's training."""
 
 import json
-import os
-import subprocess
-import sys
 
 import torch
-from in_this_process import ROOT
 
 from resmlp_mt.fairseq_plugin import CHANGES
+from scripts import ROOT, new_process
 
 CHANGED = """
 import inspect, json, sys
@@ -36,7 +33,7 @@ print(json.dumps(sorted(changed)))
 
 
 def test_no_other_name_of_fairseq_is_replaced():
-    assert json.loads(in_a_process("-c", CHANGED).stdout.splitlines()[-1]) == sorted(CHANGES)
+    assert json.loads(new_process("-c", CHANGED).splitlines()[-1]) == sorted(CHANGES)
 
 
 SPAWNED = """
@@ -49,27 +46,20 @@ assert main.main.__globals__["Trainer"] is resmlp_mt.fairseq_plugin.Trainer
 """
 
 
-def test_a_training_in_a_process_of_its_own_has_the_trainer_too():
-    in_a_process("-c", SPAWNED)
-
-
-def in_a_process(*arguments):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, *map(str, arguments)], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return done
+def test_a_training_new_process_of_its_own_has_the_trainer_too():
+    new_process("-c", SPAWNED)
 
 
 def test_fairseq_s_own_transformer_trains_as_without_the_plugin(small, tmp_path):
     """The losses of all updates are the same, and the weights at the end, too."""
     losses, states = [], []
     for name, plugin in ("without", ()), ("with", ("--user-dir", ROOT / "resmlp_mt")):
-        done = in_a_process(
+        printed = new_process(
             "-m", "fairseq_cli.train", small / "bin", "--save-dir", tmp_path / name, "--arch", "transformer_tiny",
             "--optimizer", "adam", "--lr", 0.01, "--clip-norm", 1, "--batch-size", 4, "--max-update", 10, "--cpu",
             "--num-workers", 0, "--log-format", "json", "--log-interval", 1, "--no-epoch-checkpoints", *plugin,
         )  # fmt: skip
-        logged = [json.loads(line.split(" | ")[-1]) for line in done.stdout.splitlines() if '"loss"' in line]
+        logged = [json.loads(line.split(" | ")[-1]) for line in printed.splitlines() if '"loss"' in line]
         losses.append([each["loss"] for each in logged if "loss" in each])
         states.append(torch.load(tmp_path / name / "checkpoint_last.pt", weights_only=False))
     assert len(losses[0]) >= 10 and losses[0] == losses[1]

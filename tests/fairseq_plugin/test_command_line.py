@@ -20,6 +20,8 @@ from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.raw_text import Lines
 from resmlp_mt.fairseq_plugin.uncaught import explanation
 
+SMOOTHED = "--criterion", "label_smoothed_cross_entropy"
+
 
 @pytest.fixture
 def data(tmp_path):
@@ -61,13 +63,17 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("training", ["--lr-scheduler", "inverse_sqrt", "--warmup-updates", 0], "inverse_sqrt: give --warmup-updates"),
         ("training", ["--lr-scheduler", "polynomial_decay"], "polynomial_decay: give --total-num-update"),
         ("training", ["--best-checkpoint-metric", "bleu"], "--best-checkpoint-metric bleu: give --eval-bleu"),
+        ("training", [*SMOOTHED, "--best-checkpoint-metric", "accuracy"], "accuracy: give --report-accuracy too"),
         ("validation", ["--model-overrides", "{'a': f()}"], "--model-overrides .*: give a dictionary"),
         ("generation", ["--model-overrides", "{'mixing-heads': 2}"], "--model-overrides .*: give a dictionary"),
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command takes no notice of it: use fairseq-interactive"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),
-        ("generation", ["--replace-unk"], "--replace-unk: give a file of pairs of words, or '' for the words of"),
-        ("generation", ["--no-repeat-ngram-size", 3], "--no-repeat-ngram-size: fairseq prevents nothing"),
+        ("generation", ["--replace-unk"], "--replace-unk: fairseq would end with an error"),
+        ("interactive_generation", ["--replace-unk", ""], "--replace-unk: fairseq would end with an error"),
+        ("generation", ["--lm-path", "x"], "--lm-path and --lm-weight have an effect together"),
+        ("generation", ["--left-pad-target", "--score-reference"], "--left-pad-target: fairseq would take padding"),
+        ("generation", ["--retain-dropout-modules", "DecoderLayer"], "-modules: give --retain-dropout too"),
         ("training", ["--distributed-init-method", "tcp://x"], "-init-method without a GPU would start no process"),
         ("training", ["--quant-noise-pq", 0.1], "--quant-noise-pq: fairseq would zero the weights for good"),
         ("training", ["--eval-bleu", "--best-checkpoint-metric", "bleu"], "give --maximize-best-checkpoint-metric too"),

@@ -5,12 +5,14 @@ The oracle shares no code with the model. Outputs and gradients in training are 
 """
 
 from argparse import Namespace
+from collections import Counter
 from copy import deepcopy
 from functools import partial
+from unittest import mock
 
 import pytest
 import torch
-from builders import PAD, VARIANTS, batch, build, decode_in_steps, dictionary, logits, pairs, shifted
+from builders import GENERATING, PAD, VARIANTS, batch, build, decode_in_steps, dictionary, logits, pairs, shifted
 from fairseq.models.lightconv import LightConvModel
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,6 +22,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.dynamicconv import DynamicConvModel
 from resmlp_mt.fairseq_plugin.options import BASE, PRESETS
 from resmlp_mt.nn.config import BUILT_IN
+from resmlp_mt.nn.elementwise import Dropout
 from resmlp_mt.nn.encoder_decoder import fold_
 
 # All is float64 except fairseq's GELU, in float32. This compares tensors, or lists and dictionaries of them.
@@ -50,7 +53,8 @@ def tiny():
 def fold_copy(model):
     """Return a folded copy of the model; fairseq's hook folds in place, and folding once more changes nothing."""
     copy = deepcopy(model).eval()
-    copy.make_generation_fast_()
+    for _ in range(2):
+        copy.prepare_for_inference_(GENERATING)
     fold_(copy)
     return copy
 
@@ -58,6 +62,11 @@ def fold_copy(model):
 def test_dropout_is_retained_in_modules_that_are_there_alone(tiny):
     with pytest.raises(UserError, match="--retain-dropout-modules: this model has no TransformerEncoder: give "):
         deepcopy(tiny).make_generation_fast_(retain_dropout=True, retain_dropout_modules="['TransformerEncoder']")
+    for classes, owner in (None, tiny), ("['EncoderLayer']", tiny.encoder.layers):
+        expected = [each in set(owner.modules()) for each in tiny.modules() if isinstance(each, Dropout)]
+        copy = deepcopy(tiny)
+        copy.make_generation_fast_(retain_dropout=True, retain_dropout_modules=classes)
+        assert [each.always for each in copy.modules() if isinstance(each, Dropout)] == expected and any(expected)
 
 
 def gradients(parameters, rows, weights):
@@ -96,6 +105,21 @@ def test_training_is_the_paper_s_equations(variant):
 
 def test_every_mixing_has_its_equation():
     assert BUILT_IN - EQUATIONS.keys() == set(), "tests/oracle.py has no equation of these"
+    assert {options_of(each)["token_mixing"] for each in VARIANTS.values()} >= BUILT_IN, "no variant has these"
+
+
+@pytest.mark.parametrize("mixing", ["linear", "gated", "ema", "dynamic", "synthesizer", "attention"])
+@torch.no_grad()
+def test_every_dropout_is_where_the_equations_have_it_and_takes_part(mixing):
+    rates = {"dropout": 0.1, "attention_dropout": 0.2, "activation_dropout": 0.3, "mixing_dropout": 0.4}
+    model, rates_found = build(token_mixing=mixing, **rates).eval(), []
+    plain = logits(model, *pairs((5, 4), (3, 6)))
+    for dropout in (each for each in model.modules() if isinstance(each, Dropout)):
+        rates_found.append(dropout.p)
+        with mock.patch.object(dropout, "forward", lambda x: 2 * x):
+            assert not torch.allclose(logits(model, *pairs((5, 4), (3, 6)))[0], plain[0]), dropout
+    # 2 embeddings, 4 branches of 2 encoder layers and 6 of 2 decoder layers; cross-attention, MLPs, mixings
+    assert Counter(rates_found) == {0.1: 12, 0.2: 2, 0.3: 4, 0.4: 4}
 
 
 # Promise 1: a sentence is alone
@@ -184,10 +208,15 @@ def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
         reached = reached.tril() if stack is model.decoder else reached
         # the decoder's first position reads only itself: the softmax of one score is 1, without a gradient
         reached[0, 0] = not (stack is model.decoder and variant[1]["token_mixing"] == "synthesizer")
-        for name, parameter in stack.layers.named_parameters():
-            if parameter.shape[-2:] == (positions, positions):
-                grad = parameter.grad.reshape(-1, positions, positions)
-                assert torch.equal(grad != 0, reached.expand_as(grad)), name
+        found = [each for each in stack.layers.parameters() if each.shape[-2:] == (positions, positions)]
+        for grad in (each.grad.reshape(-1, positions, positions) for each in found):
+            assert torch.equal(grad != 0, reached.expand_as(grad))
+        side, layers = (
+            getattr(model.sizes, "decoder" if stack is model.decoder else "encoder"),
+            range(len(stack.layers)),
+        )
+        kinds = {side.of_layer(number).token_mixing for number in layers}
+        assert bool(found) == bool(kinds & {"linear", "gated", "mlp", "synthesizer"})
 
 
 # Promise 3: one step at a time equals all at once
@@ -230,15 +259,6 @@ def test_folding_moves_scores_by_rounding_only(variant, folded):
     sources, targets = pairs((5, 4), (3, 6))
     for left_pad in False, True:
         assert_same(logits(folded, sources, targets, left_pad), logits(model, sources, targets, left_pad))
-
-
-def test_fairseq_s_hook_folds_once():
-    model, (sources, targets) = build(), pairs((5, 4))
-    plain = logits(model, sources, targets)
-    cfg = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
-    for _ in range(2):
-        model.prepare_for_inference_(cfg)
-    assert_same(logits(model, sources, targets), plain)
 
 
 def test_folding_a_half_precision_model_rounds_once():

@@ -44,6 +44,10 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_
         generate(data=data, command=fairseq_cli.validate)
     with pytest.raises(UserError, match=r"valid has no .bin and .idx of en"):  # before the first epoch
         train(tmp_path / "save", data=data, validate=True)
+    with pytest.raises(UserError, match=r"--load-alignments: .*bin has no train.align.de-en"):
+        train(tmp_path / "save", "--load-alignments")
+    with pytest.raises(UserError, match="--no-repeat-ngram-size: fairseq prevents nothing"):
+        generate("--no-repeat-ngram-size", 3)
     for option in ["--score-reference"], ["--prefix-size", 1]:
         with pytest.raises(UserError, match="--score-reference, --prefix-size: valid has no target side"):
             generate(*option, "--gen-subset", "valid", data=data)
@@ -59,8 +63,12 @@ def test_sentences_that_are_too_long_are_told_with_the_option(train, generate, t
         generate("--max-source-positions", 3)
 
 
-def test_a_model_translates_as_many_positions_as_it_has(train, small, tmp_path):
+def test_a_model_translates_as_many_positions_as_it_has(train, generate, small, tmp_path):
     train(tmp_path, "--max-source-positions", 1500)
     task = Task.setup_task(TranslationConfig(data=str(small / "bin")))  # 1024 positions, fairseq's default
     load_model_ensemble([str(tmp_path / "checkpoint_last.pt")], task=task)
     assert task.max_positions() == (1500, 1024)
+    train(tmp_path / "short", "--max-source-positions", 3, "--truncate-source")
+    with pytest.raises(UserError, match=r"more than \(3, 64\)"):
+        generate(path=tmp_path / "short/checkpoint_last.pt")
+    generate("--truncate-source", path=tmp_path / "short/checkpoint_last.pt")

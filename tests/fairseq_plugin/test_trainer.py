@@ -10,6 +10,7 @@ from torch import nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.uncaught import explanation
 
 
 def last(folder):
@@ -50,6 +51,23 @@ def test_a_model_that_the_last_update_spoilt_is_not_saved(train, tmp_path, monke
     with pytest.raises(UserError, match=f"update 1, .*: {message}"):
         train(tmp_path, validate=validate)
     assert os.listdir(tmp_path) == []
+
+
+def test_validation_on_the_training_set_takes_nothing_from_the_training(train, tmp_path):
+    train(tmp_path, "--max-update", 0, "--max-epoch", 4, "--valid-subset", "valid,train", validate=True)
+    assert updates(tmp_path) == 8  # an epoch has two
+
+
+def test_other_embeddings_that_are_shared_are_told(train, tmp_path):
+    shared = ["--share-decoder-input-output-embed"]
+    for before, now, told in (
+        ([], shared, r"output_projection.weight is not decoder.embed_tokens.weight, which the model shares: give the"),
+        (shared, [], "the optimizer's state has other sizes: give the training's options"),
+    ):
+        train(tmp_path / told[:6], *before)
+        with pytest.raises((UserError, ValueError)) as error:
+            train(tmp_path / told[:6], "--max-update", 2, *now)
+        assert told in explanation(error.value)
 
 
 @pytest.mark.parametrize("arch", ["resmlp_transformer_tiny", "transformer_tiny"])

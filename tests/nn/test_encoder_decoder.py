@@ -25,6 +25,13 @@ def test_what_no_layer_can_be_is_refused(wrong):
         ModelConfig.of({**values, "encoder": {**values["encoder"], **wrong}})
 
 
+def test_kernels_of_dynamicconv_grow_from_layer_to_layer():
+    """Widths 3, 7, 15, 31, 31, ... (Wu et al. 2019, section 5)."""
+    for first, widths in (3, [3, 7, 15, 31, 31]), (33, [33] * 5):
+        cfg = replace(LAYER, token_mixing="dynamic", mixing_kernel=first)
+        assert [cfg.of_layer(number).mixing_kernel for number in range(5)] == widths
+
+
 @torch.no_grad()
 def test_candidates_score_as_in_the_vocabulary_while_sentences_leave():
     torch.manual_seed(0)

@@ -1,17 +1,14 @@
 """Reduced precision: nearly the scores of fp32, and the promises up to its own rounding."""
 
-from argparse import Namespace
-
 import pytest
 import torch
-from builders import build, decode_in_steps, logits, pairs
+from builders import GENERATING, build, decode_in_steps, logits, pairs
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import precision as lowered
 from resmlp_mt.translate.precision import BFloat16Linear, CompiledInt8Linear, Int8Linear, PackedLinear
 
-CFG = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_alignment=None))
 SIZES = (5, 9), (3, 9), (7, 2)
 needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN")
 needs_bf16 = pytest.mark.skipif(not lowered.has_bfloat16(), reason="no bf16 of oneDNN here")
@@ -20,7 +17,7 @@ needs_bf16 = pytest.mark.skipif(not lowered.has_bfloat16(), reason="no bf16 of o
 def prepared(precision, preset="resmlp_transformer_tiny", **options):
     sizes = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 96}
     model = build(preset, scatter=0.03, inference_precision=precision, **sizes, **options).float()
-    model.prepare_for_inference_(CFG)
+    model.prepare_for_inference_(GENERATING)
     return model
 
 
@@ -80,7 +77,7 @@ def test_steps_equal_teacher_forcing(precision):
 
 def test_only_fp32_is_lowered():
     with pytest.raises(UserError, match="int8 is for fp32 on a CPU: leave out --fp16 and give --cpu"):
-        build(inference_precision="int8").half().prepare_for_inference_(CFG)
+        build(inference_precision="int8").half().prepare_for_inference_(GENERATING)
 
 
 @pytest.mark.parametrize("bias", [True, False])

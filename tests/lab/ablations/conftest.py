@@ -1,11 +1,7 @@
 """Binarized data of a made-up language, with a test set, and the recipe of a small table."""
 
-from pathlib import Path
-
 import pytest
 from fairseq_commands import TRAIN, VALID, prepare
-
-ROOT = Path(__file__).resolve().parents[3]
 
 RECIPE = """
 title: A table
