@@ -13,7 +13,7 @@ from typing import Any
 from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import write_json, write_whole
 from resmlp_mt.common.progress import markdown_table
-from resmlp_mt.lab.ablations.table import difference
+from resmlp_mt.lab.ablations.table import Spread, difference
 
 HERE = Path(__file__).parent
 SYSTEMS = "gated", "Transformer", "DynamicConv"
@@ -54,12 +54,6 @@ def scores(figures: list[Any], metric: str) -> Values:
     return [each["scores"][metric]["score"] for each in figures]
 
 
-def spread(values: Values, digits: int = 1) -> str:
-    """Format the mean and the standard deviation; of one training, its value."""
-    deviation = f" +- {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-    return f"{statistics.fmean(values):.{digits}f}{deviation}"
-
-
 def minutes(figures: list[Any]) -> str:
     """Format the processor times of trainings: mean, least and most, and the processors."""
     times = [each["processor_seconds"] / 60 for each in figures]
@@ -91,7 +85,7 @@ def of_budgets() -> dict[str, list[str]]:
                 [each["training"]["perplexity"] for each in val],
                 *(scores(figures, metric) for figures in (val, test) for metric in METRICS),
             ]
-            cells = [spread(each, 1 if number else 2) for number, each in enumerate(columns[system])]
+            cells = [f"{Spread.of(each):.{1 if number else 2}f}" for number, each in enumerate(columns[system])]
             parameters = f"{val[0]['training']['parameters']:,}"
             systems[f"{system}, {budget}"] = [str(len(val)), *cells, parameters, minutes(val)]
         for one, other in (pair for pair in PAIRS if columns.keys() >= set(pair)):
@@ -112,7 +106,7 @@ def of_corpora() -> dict[str, list[str]]:
     found["Tatoeba test, 10 epochs, 30 million parameters"] = large
     table = {}
     for name, (gated, *others) in found.items():
-        cells = [spread(each) if each else "not measured" for each in (gated, *others)]
+        cells = [f"{Spread.of(each):.1f}" if each else "not measured" for each in (gated, *others)]
         against = [apart(gated, each) if each else "" for each in others]
         seeds = [str(len(each)) for each in (gated, *others)]
         table[name] = [seeds[0] if len(set(seeds)) == 1 else ", ".join(seeds), *cells, *against]

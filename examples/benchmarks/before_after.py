@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime, timezone
 from pathlib import Path
 
 WORK = ["training", "training --amp", "fairseq-generate", "pytorch", "pytorch int8", "compiled int8", "onnx"]
@@ -42,11 +41,14 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folders = [export(checkout, args, Path(temporary, str(k))) for k, checkout in enumerate(checkouts)]
         rows = {work: compare(work, checkouts, folders, args) for work in args.work}
-    commits = [output_of("git", "-C", path, "rev-parse", "--short", "HEAD") for path in checkouts]
+    from resmlp_mt.lab.machine import now, processor  # not where --one runs: there it is the checkout's
+
+    describe = "git", "describe", "--always", "--dirty"
+    commits = [subprocess.run(describe, cwd=path, capture_output=True, text=True).stdout.strip() for path in checkouts]
     study = {
         "command": " ".join(["python", *(Path(word).name if os.path.isabs(word) else word for word in sys.argv)]),
         "commits": commits,
-        "date": datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
+        "date": now(),
         "machine": f"{processor()}, one thread, Python {platform.python_version()}",
         "rows": rows,
     }
@@ -201,16 +203,6 @@ def translation(work, folder, lines):
         return len(lines), [each.text for each in translator.translate(lines)]
 
     return once
-
-
-def processor() -> str:
-    lines = Path("/proc/cpuinfo").read_text().split("\n")
-    names = [line.split(":")[1].strip() for line in lines if "model name" in line]
-    return names[0] if names else platform.machine()
-
-
-def output_of(*command: object) -> str:
-    return subprocess.run(list(map(str, command)), capture_output=True, text=True).stdout.strip()
 
 
 if __name__ == "__main__":

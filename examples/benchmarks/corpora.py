@@ -71,7 +71,8 @@ def main() -> None:
 
 def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) -> dict[str, Any]:
     """Run both chains in turn on Multi30k's training set, repeated; check that they make the same bytes."""
-    result: dict[str, Any] = {"machine": machine.describe(threads=1), "commit": machine.commit(), "date": machine.now()}
+    about = machine.made_by("python examples/benchmarks/corpora.py")
+    result: dict[str, Any] = {**about, "machine": machine.describe(threads=1)}
     result |= {"pairs": pairs, "symbols": symbols, "jobs": jobs, "plain": [], "ours": []}
     with tempfile.TemporaryDirectory() as temporary:
         text = Path(temporary, "text")

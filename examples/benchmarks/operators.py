@@ -10,8 +10,6 @@ reading its input once. Reading is timed, too, as the maximum of every row.
 """
 
 import argparse
-import shlex
-import sys
 from collections.abc import Callable
 from functools import partial
 
@@ -22,7 +20,7 @@ from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import write_json
 from resmlp_mt.common.progress import text_table
 from resmlp_mt.lab.benchmarks.measuring import Spread, measure, timed
-from resmlp_mt.lab.machine import describe, now
+from resmlp_mt.lab.machine import describe, made_by
 from resmlp_mt.translate.precision import BFloat16Linear
 
 WIDTH, HIDDEN, SYMBOLS, BEAM = 256, 512, 4128, 4
@@ -85,11 +83,7 @@ def main() -> None:
             found.setdefault(name, []).extend([f"{1e6 * taken:,.0f}", f"{1e6 * least:,.0f}", f"{taken / least:.1f}"])
     print(text_table([columns, *([name, *cells] for name, cells in found.items())]))
     if args.json is not None:
-        about = {
-            "command": shlex.join(["python", "examples/benchmarks/operators.py", *sys.argv[1:]]),
-            "date": now(),
-            "machine": describe(threads=1),
-        }
+        about = {**made_by("python examples/benchmarks/operators.py"), "machine": describe(threads=1)}
         write_json(args.json, {**about, "columns": columns[1:], "rows": found})
 
 

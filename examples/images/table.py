@@ -1,6 +1,5 @@
 """Train every row of README's table with five seeds, on one thread: half an hour. An interrupted run continues."""
 
-import datetime
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -17,7 +16,7 @@ with one_line_errors():  # the imports take a second
 
     from resmlp_mt.cli.arguments import command_parser
     from resmlp_mt.common.files import JsonFile
-    from resmlp_mt.lab.machine import commit, describe
+    from resmlp_mt.lab.machine import describe, facts, made_by
 
 SEEDS = 5
 
@@ -71,10 +70,8 @@ def main() -> None:
     if args.out.exists() and "digits" not in out.values:
         raise UserError(f"{args.out}: exists, and is no table of this command: choose another name")
     about = {
-        "command": "python examples/images/table.py --out FILE",
-        "commit": commit(),
-        "date": datetime.date.today().isoformat(),
-        "machine": ", ".join(f"{what} {value}" for what, value in describe(packages=["scikit-learn"]).items()),
+        **made_by("python examples/images/table.py"),
+        "machine": facts(describe(packages=["scikit-learn"])),
         "columns": ["% right of 597", "parameters", "training, processor time"],
     }
     table = out.values.setdefault("digits", {**about, "rows": {}, "seeds": {}})

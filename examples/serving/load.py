@@ -13,12 +13,11 @@ import argparse
 import contextlib
 import http.client
 import json
-import queue
 import statistics
 import sys
-import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -100,28 +99,19 @@ def asked_by(
 ) -> tuple[list[Answer], float, list[int]]:
     """Send all requests; return the answers in order, the seconds until the last one, the server's memory in MB."""
     sizes: list[int] = []
-    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
-    for number in range(len(requests)):
-        waiting.put(number)
+    numbers = iter(range(len(requests)))  # each client takes the next one
     answers: list[Answer] = [Answer(0, None, 0.0)] * len(requests)
 
-    def client() -> None:
-        connection = http.client.HTTPConnection(address, timeout=600)
-        while True:
-            try:
-                number = waiting.get_nowait()
-            except queue.Empty:
-                return connection.close()
-            answers[number] = ask(connection, requests[number])
-            if pid is not None and (number + 1) % (len(requests) // 10) == 0:
-                sizes.append(memory(pid))
+    def client(_: int) -> None:
+        with contextlib.closing(http.client.HTTPConnection(address, timeout=600)) as connection:
+            for number in numbers:
+                answers[number] = ask(connection, requests[number])
+                if pid is not None and (number + 1) % (len(requests) // 10) == 0:
+                    sizes.append(memory(pid))
 
-    threads = [threading.Thread(target=client) for _ in range(clients)]
     begin = time.perf_counter()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(client, range(clients)))  # raises what a client raises
     return answers, time.perf_counter() - begin, sizes
 
 

@@ -110,8 +110,7 @@ Nominal = NounPhrase | Pronoun
 
 def declined(stem: str, kind: str, case: str, gender: str) -> str:
     """Return the stem with its ending (for the definite article, the ending is the whole word)."""
-    ending: str = getattr(ENDINGS[kind, case], gender)
-    return stem + ending
+    return stem + ENDINGS[kind, case][gender]
 
 
 def relative_pronoun(antecedent: NounPhrase) -> Pronoun:

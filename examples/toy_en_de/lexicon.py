@@ -150,31 +150,11 @@ class Number:
 
 
 @dataclass(frozen=True)
-class Endings:
-    """Endings (or whole articles) of one kind and case, by gender and for the plural."""
-
-    kind: str
-    case: str
-    m: str
-    f: str
-    n: str
-    plural: str
-
-
-@dataclass(frozen=True)
 class Words:
     """A word or a pattern, and its German translation."""
 
     en: str
     de: str
-
-
-@dataclass(frozen=True)
-class Contraction:
-    """A preposition with an article, and their contracted form."""
-
-    full: str
-    short: str
 
 
 def table(name: str, row: Callable[..., Row]) -> tuple[Row, ...]:
@@ -195,9 +175,10 @@ CLOCK = table("clock", Words)
 ADVERBS = table("adverbs", Words)
 RELATIONS = table("relations", Words)
 CONJUNCTIONS = table("conjunctions", Conjunction)
-CONTRACTIONS = {row.full: row.short for row in table("contractions", Contraction)}
+CONTRACTIONS = {row["full"]: row["short"] for row in table("contractions", dict)}
 NUMBERS = {int(row.value): row for row in table("numbers", Number)}
-ENDINGS = {(row.kind, row.case): row for row in table("endings", Endings)}
+ENDINGS = {(row["kind"], row["case"]): row for row in table("endings", dict)}
+"""Endings (or whole articles) of each kind and case, by gender and for the plural."""
 
 
 def overlap(one: str, other: str) -> bool:
@@ -221,12 +202,6 @@ def adjectives_for(noun: Noun) -> tuple[Adjective, ...]:
 def verbs_with(*objects: str) -> tuple[Verb, ...]:
     """The verbs that take one of these objects."""
     return tuple(verb for verb in VERBS if verb.object in objects)
-
-
-@functools.cache
-def noun(en: str) -> Noun:
-    """Return the noun with this English form."""
-    return next(noun for noun in NOUNS if noun.en == en)
 
 
 @functools.cache

@@ -88,9 +88,6 @@ def corpus(sizes: dict[str, int], seed: int) -> dict[str, list[Sentence]]:
     Args:
         sizes: how many sentences for ``train``, ``test`` and ``valid``
         seed: same seed, same sentences
-
-    Raises:
-        UserError: the grammar does not have that many sentences
     """
     sampler = Sampler(random.Random(seed))
     seen_en: set[str] = set()
@@ -133,11 +130,7 @@ def random_sentence(sampler: Sampler, split: str) -> Sentence:
 
 
 def write(folder: Path, made: dict[str, list[Sentence]], overwrite: bool = False) -> None:
-    """Write the splits and the table of held-out pairs.
-
-    Raises:
-        UserError: a file has other contents and ``overwrite`` is false, or it cannot be written
-    """
+    """Write the splits and the table of held-out pairs."""
     texts = {
         folder / f"{split}.{language}": "".join(f"{getattr(sentence, language)}\n" for sentence in sentences)
         for split, sentences in made.items()
@@ -163,9 +156,6 @@ def check_unseen(folder: Path) -> list[str]:
 
     Returns:
         the lines of a report
-
-    Raises:
-        UserError: a sentence breaks the promise; with its file and line
     """
     pairs = held_out_forms(folder / "held_out.tsv")
     train = list(read_parallel([folder / "train.en", folder / "train.de"]))

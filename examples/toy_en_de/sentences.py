@@ -302,8 +302,7 @@ class Sampler:
             return self.clause([action], subject=PRONOUNS["who"], negated=False), "subject"
         if asked in ("when", "why"):
             time = Phrase("when", "wann") if asked == "when" else Phrase("why", "warum")
-            lasting = [action for action in verbs_with(*ACTIONS) if overlap(action.flags, "stative")]
-            actions = [action for action in verbs_with(*ACTIONS) if asked == "why" or action not in lasting]
+            actions = [each for each in verbs_with(*ACTIONS) if asked == "why" or not overlap(each.flags, "stative")]
             return self.clause(actions, time=time, negated=asked == "why" and self.chance(0.2)), "time"
         if asked == "where":
             actions = [action for action in verbs_with(*ACTIONS) if overlap(action.flags, "place")]

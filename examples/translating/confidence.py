@@ -17,7 +17,7 @@ from sacrebleu import sentence_chrf
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
-from resmlp_mt.lab.machine import commit, describe, facts, now
+from resmlp_mt.lab.machine import describe, facts, made_by
 
 SCORES = {
     "mean of the tokens": lambda one: np.mean(one.token_scores),
@@ -56,11 +56,8 @@ def main() -> None:
     args = parser.parse_args()
     translator = Translator(args.folder)
     columns = {name: measured(translator, source, reference) for name, source, reference in args.text}
-    files = " ".join(f"--text {name} {Path(source).name} {Path(right).name}" for name, source, right in args.text)
     record = {
-        "command": f"python examples/translating/confidence.py FOLDER {files}",
-        "commit": commit(),
-        "date": now(),
+        **made_by("python examples/translating/confidence.py"),
         "machine": facts(describe(packages=["sacrebleu"])),
         "columns": list(columns),
         "rows": {name: [column[name] for column in columns.values()] for name in next(iter(columns.values()))},

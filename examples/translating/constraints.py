@@ -10,7 +10,6 @@ lacks ("wrong"). The reference's first words are a prefix. All translations are 
 
 import argparse
 import re
-import shlex
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,7 +19,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.common.progress import text_table
-from resmlp_mt.lab.machine import commit, describe, now
+from resmlp_mt.lab.machine import describe, made_by
 from resmlp_mt.score.scoring import detokenized_scores
 
 LETTERS = 4  # of a term, at least
@@ -98,7 +97,7 @@ def main() -> None:
         obeyed = f"{100 * sum(right(*pair) for pair in pairs) / len(pairs):.1f}%" if pairs else ""
         scores = detokenized_scores(found, references, language)
         rows[name] = [f"{len(pairs):,}", obeyed, *(f"{each['score']:.2f}" for each in scores.values())]
-    made = {"command": shlex.join(["python", *sys.argv]), "commit": commit(), "date": now(), "machine": describe()}
+    made = {**made_by("python examples/translating/constraints.py"), "machine": describe()}
     columns = ["asked of sentences", "obeyed", "sacreBLEU", "chrF2"]
     if args.json:
         write_json(args.json, {"constraints": {**made, "refused": refused, "columns": columns, "rows": rows}})

@@ -13,9 +13,8 @@ numbers, or at the same relative place.
 
 import argparse
 import re
-import shlex
-import sys
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -27,7 +26,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.common.progress import text_table
-from resmlp_mt.lab.machine import commit, describe, facts, now
+from resmlp_mt.lab.machine import describe, facts, made_by
 from resmlp_mt.translate.documents import document_of
 from resmlp_mt.translate.options import ALIGNMENTS
 from resmlp_mt.translate.shortlist import lexicon
@@ -98,13 +97,9 @@ def tagged(sentence: str, tags: Sequence[Tag]) -> str:
         marks.append((spans[last - 1][1], 0, -number, "</b>"))
     out, start = [], 0
     for place, _, _, mark in sorted(marks):
-        out += [escaped(sentence[start:place]), mark]
+        out += [escape(sentence[start:place], quote=False), mark]
         start = place
-    return f"<p>{''.join([*out, escaped(sentence[start:])])}</p>"
-
-
-def escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return f"<p>{''.join([*out, escape(sentence[start:], quote=False)])}</p>"
 
 
 def read_tags(written: str) -> tuple[str, dict[int, Tag]]:
@@ -189,9 +184,7 @@ def main() -> None:
     print(told)
     if args.json is not None:
         about = {
-            "command": shlex.join(["python", "examples/translating/markup.py", *sys.argv[1:]]),
-            "commit": commit(),
-            "date": now(),
+            **made_by("python examples/translating/markup.py"),
             "machine": facts(describe(threads=1, packages=("sentencex",))),
         }
         write_json(args.json, {"markup": {**about, **told, "columns": columns, "rows": rows}})

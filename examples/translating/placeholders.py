@@ -17,7 +17,7 @@ from sacrebleu import corpus_bleu
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
-from resmlp_mt.lab.machine import commit, describe, facts, now
+from resmlp_mt.lab.machine import describe, facts, made_by
 
 ENTITIES = "https://example.org/a_(b)?c=1&d=%20", "www.example.org", "j.doe@mail.example.org", "{name}", "%s", "{{ x }}"
 ENTITIES += "%(count)d", "${HOME}"
@@ -98,11 +98,8 @@ def main() -> None:
     translator, pairs = Translator(args.folder), list(read_parallel(texts))
     with_names = named(translator, pairs)
     rows = {**inserted(translator, pairs[:SENTENCES]), **with_names}
-    files = " ".join(Path(text).name for text in texts)
     record = {
-        "command": f"python examples/translating/placeholders.py FOLDER {files}",
-        "commit": commit(),
-        "date": now(),
+        **made_by("python examples/translating/placeholders.py"),
         "machine": facts(describe(packages=["sacrebleu"])),
         "columns": ["Multi30k, gated with a band"],
         "rows": {name: [value] for name, value in rows.items()},

@@ -42,8 +42,8 @@ def commit() -> str:
 
 
 def made_by(command: str) -> dict[str, str]:
-    """Return how figures were made: the command ``resmlp-mt COMMAND`` with its arguments, the commit, the date."""
-    return {"command": shlex.join(["resmlp-mt", *command.split(), *sys.argv[1:]]), "commit": commit(), "date": now()}
+    """Return how figures were made: ``command`` with this process's arguments, the commit, the date."""
+    return {"command": shlex.join([*command.split(), *sys.argv[1:]]), "commit": commit(), "date": now()}
 
 
 def describe(

@@ -163,18 +163,17 @@ class Decoder(Stack):
             self.output_projection = nn.Linear(out, symbols, bias=False)
             nn.init.normal_(self.output_projection.weight, std=out**-0.5)
 
-    def start(self, encoded: Tensor | None, padding: Tensor | None, candidates: Tensor | None = None) -> State:
+    def start(self, encoded: Tensor, padding: Tensor | None, candidates: Tensor | None = None) -> State:
         """Return the state before the first step, from the encoding (S x B x C) and its padding (B x S).
 
         If ``candidates`` (B x L, padded) are given, only these target tokens are scored; not with an adaptive softmax.
         """
         sources = [layer.source(encoded, padding) for layer in self.layers]
-        return State(sources, [PagedMemory() for _ in self.layers], 0, self.scorer(candidates))
+        scorer = None if candidates is None else self.scorer(candidates)
+        return State(sources, [PagedMemory() for _ in self.layers], 0, scorer)
 
-    def scorer(self, candidates: Tensor | None) -> CandidateScorer | None:
-        """Return the scorer of these target tokens (B x L, padded); None, if all tokens are scored."""
-        if candidates is None:
-            return None
+    def scorer(self, candidates: Tensor) -> CandidateScorer:
+        """Return the scorer of these target tokens (B x L, padded)."""
         weights = F.embedding(candidates, self.output_projection.weight)
         mask = torch.zeros(candidates.shape, dtype=weights.dtype, device=weights.device)
         mask = mask.masked_fill(candidates.eq(self.pad), float("-inf")).unsqueeze(1)
@@ -188,7 +187,7 @@ class Decoder(Stack):
         return restore_padding(self.project(x), shift, length)
 
     def decode(
-        self, x: Tensor, encoded: Tensor | None, padding: Tensor | None, attend: Collection[int] = ()
+        self, x: Tensor, encoded: Tensor, padding: Tensor | None, attend: Collection[int] = ()
     ) -> tuple[Tensor, Attentions]:
         """Decode embeddings (T x B x C), all positions in one pass, to the input of ``project`` (B x T x C').
 

@@ -81,11 +81,7 @@ class ChannelMLPBranch(ResidualBranch):
     def forward(self, x: Tensor) -> Tensor:
         """``T x B x C -> T x B x C``"""
         hidden = recompute_input(self.fc1, self.pre_affine, x)
-        return self.end(x, recompute_input(self.narrow, self.activation_fn, hidden))
-
-    def narrow(self, hidden: Tensor) -> Tensor:
-        """``T x B x 4C -> T x B x C``"""
-        return self.fc2(self.activation_dropout(hidden))
+        return self.end(x, recompute_input(lambda y: self.fc2(self.activation_dropout(y)), self.activation_fn, hidden))
 
     def folded(self, pre: nn.Module, post: Aff) -> tuple[nn.Module, nn.Module]:
         return fold_around_(pre, [self.fc1], self.fc2, post)
@@ -115,14 +111,12 @@ class EncoderLayer(Layer):
 class DecoderLayer(Layer):
     """Causal token mixing, cross-attention, channel MLP ("Sequence-to-sequence ResMLP")."""
 
-    def source(self, encoded: Tensor | None, padding: Tensor | None = None) -> Source | None:
+    def source(self, encoded: Tensor, padding: Tensor | None = None) -> Source | None:
         """Return keys and values of the encoding, S x B x C'; ``padding`` (B x S) is true at padded positions."""
-        if encoded is None or self.cross_attention is None:
-            return None
-        return self.cross_attention.attention.source(encoded, padding)
+        return None if self.cross_attention is None else self.cross_attention.attention.source(encoded, padding)
 
     def forward(
-        self, x: Tensor, encoded: Tensor | None, padding: Tensor | None = None, need_weights: bool = False
+        self, x: Tensor, encoded: Tensor, padding: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Compute all positions in one pass; arguments are those of ``source``, results those of ``step``."""
         return self.step(x, self.source(encoded, padding), None, need_weights)

@@ -26,13 +26,14 @@ class SimpleRecurrence(Mixing):
 
     def mix(self, x: Tensor, memory: Memory, padding: Tensor | None = None) -> Tensor:
         """``S x B x C -> S x B x C``; states are remembered, and a step reads the last one. ``padding`` is T x B."""
-        values, forget = self.value_forget(x).unflatten(-1, (2, self.directions, -1)).unbind(2)
+        values, forget = self.value_forget(x).chunk(2, -1)
         forget = torch.sigmoid(forget)
-        new = (1 - forget) * zero_padding(values, None if padding is None else padding.unsqueeze(-1))
-        states = self.scan(forget[:, :, 0], new[:, :, 0], memory.last(x))
+        new = (1 - forget) * zero_padding(values, padding)
+        forgets, news = forget.chunk(self.directions, -1), new.chunk(self.directions, -1)
+        states = self.scan(forgets[0], news[0], memory.last(x))
         memory.remember(states)
         if self.directions == 2:
-            states = states + self.scan(forget[:, :, 1].flip(0), new[:, :, 1].flip(0), torch.zeros_like(x[:1])).flip(0)
+            states = states + self.scan(forgets[1].flip(0), news[1].flip(0), torch.zeros_like(x[:1])).flip(0)
         return torch.relu(states)
 
     def scan(self, forget: Tensor, new: Tensor, state: Tensor) -> Tensor:

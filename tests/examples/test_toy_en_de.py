@@ -16,15 +16,16 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "toy_en_de"))
 import make_corpus
 import word_for_word
 from grammar import Clause, NounPhrase, Phrase, pronoun_for, relative_pronoun, tidy
-from lexicon import MODALS, PRONOUNS, adjective, noun, verb
+from lexicon import MODALS, NOUNS, PRONOUNS, adjective, verb
 from sentences import KINDS, Sampler
 
 SIZES = {"train": 2500, "valid": 40, "test": 60}
+NOUN = {noun.en: noun for noun in NOUNS}
 MODAL = {modal.auxiliary or modal.en_s or modal.en_past: modal for modal in MODALS}
 
 
 def phrase(name: str, determiner: str = "the", quality: str = "", **more) -> NounPhrase:
-    return NounPhrase(noun(name), determiner, adjective=adjective(quality) if quality else None, **more)
+    return NounPhrase(NOUN[name], determiner, adjective=adjective(quality) if quality else None, **more)
 
 
 TODAY = Phrase("today", "heute")

@@ -211,11 +211,8 @@ def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
         found = [each for each in stack.layers.parameters() if each.shape[-2:] == (positions, positions)]
         for grad in (each.grad.reshape(-1, positions, positions) for each in found):
             assert torch.equal(grad != 0, reached.expand_as(grad))
-        side, layers = (
-            getattr(model.sizes, "decoder" if stack is model.decoder else "encoder"),
-            range(len(stack.layers)),
-        )
-        kinds = {side.of_layer(number).token_mixing for number in layers}
+        side = model.sizes.decoder if stack is model.decoder else model.sizes.encoder
+        kinds = {side.of_layer(number).token_mixing for number in range(len(stack.layers))}
         assert bool(found) == bool(kinds & {"linear", "gated", "mlp", "synthesizer"})
 
 

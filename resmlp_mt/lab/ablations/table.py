@@ -40,8 +40,12 @@ class Spread:
     mean: float
     sd: float | None
 
-    def __str__(self) -> str:
-        return f"{self.mean:.2f}" + (f" +- {self.sd:.2f}" if self.sd is not None else "")
+    @staticmethod
+    def of(values: Sequence[float]) -> "Spread":
+        return Spread(statistics.fmean(values), statistics.stdev(values) if len(values) > 1 else None)
+
+    def __format__(self, digits: str) -> str:
+        return f"{self.mean:{digits}}" + (f" +- {self.sd:{digits}}" if self.sd is not None else "")
 
 
 @dataclass(frozen=True)
@@ -126,11 +130,7 @@ class Table:
 
     def spreads(self, row: str) -> dict[str, Spread]:
         """Return mean and standard deviation over a row's trainings, for each figure of COMPARED."""
-        values = {figure: self.values(row, figure) for figure in COMPARED}
-        return {
-            figure: Spread(statistics.fmean(each), statistics.stdev(each) if len(each) > 1 else None)
-            for figure, each in values.items()
-        }
+        return {figure: Spread.of(self.values(row, figure)) for figure in COMPARED}
 
     def differences(self) -> dict[str, dict[str, Difference]]:
         """Return each row's difference from the baseline by figure, over seeds; {} without seeds or baseline."""
@@ -166,7 +166,8 @@ class Table:
         lines = {name: [name, *[""] * (len(heading) - 1)] for name in self.names}
         for name, row in self.rows.items():
             if self.seeds:
-                lines[name] = [name, str(len(row)), *_cells([str(each) for each in self.spreads(name).values()], row)]
+                spreads = [f"{each:.2f}" for each in self.spreads(name).values()]
+                lines[name] = [name, str(len(row)), *_cells(spreads, row)]
             else:
                 lines[name] = [name, *row[0].cells()]
         return [heading, *lines.values()]
@@ -334,7 +335,7 @@ def run(args: argparse.Namespace) -> None:
     reference, data = args.work / recipe.reference, args.work / recipe.data
     expected, _ = recipe.target_text(reference, data, out, recipe.subset)
     check_tokenization(expected, False, str(reference))
-    about = {"Made by": f"`{made_by('ablate')['command']}`"}
+    about = {"Made by": f"`{made_by('resmlp-mt ablate')['command']}`"}
     if recipe.tune is not None:
         check_replaced(out / "tuning.json", [out / "tuning.md"])
         found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)

@@ -138,7 +138,7 @@ def save(about: dict[str, str], sections: list[report.Section], args: argparse.N
 
 def run(args: argparse.Namespace) -> None:
     quiet()
-    about, sections = machine.made_by("benchmark"), []
+    about, sections = machine.made_by("resmlp-mt benchmark"), []
     chosen = comparisons(args)
     check(chosen, args)
     for comparison in chosen:

@@ -296,7 +296,7 @@ def run(args: argparse.Namespace) -> None:
     conditions = Conditions(threads=args.threads, beam=args.beam)
     settings = {name: getattr(args, name) for name in ("languages", "threads", "beam", "rounds")}
     about: dict[str, Any] = {
-        **made_by("benchmark translate"),
+        **made_by("resmlp-mt benchmark translate"),
         "machine": describe(threads=args.threads),
         "settings": {"data": str(args.data), **settings},
     }

@@ -254,7 +254,7 @@ def run(args: argparse.Namespace) -> None:
         facts({k: v for k, v in each.trained.items() if k not in differing}) for each in cells if each.finished
     )
     about = {
-        **made_by("scale"),
+        **made_by("resmlp-mt scale"),
         "machine": describe(threads=1)["processor"],
         "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }
