@@ -49,16 +49,14 @@ def from_pretrained(
         data_name_or_path: folder of binarized data; if it starts with a dot, the checkpoint's folder is tried first
         options: replace the checkpoint's own, such as ``inference_precision="bf16"``
     """
-    folder, data = os.fspath(model_name_or_path), os.fspath(data_name_or_path)
+    folder, data = os.fspath(model_name_or_path), utils.split_paths(os.fspath(data_name_or_path))[0]
     if not os.path.isdir(folder):
         raise UserError(f"{folder}: no such folder: give that of the checkpoint, the checkpoint's name, the data")
     places = [os.path.join(folder, data), data] if data.startswith(".") else [data]
-    place = next((each for each in places if any(Path(utils.split_paths(each)[0]).glob("dict.*.txt"))), None)
+    place = next((each for each in places if any(Path(each).glob("dict.*.txt"))), None)
     if place is None:
         raise UserError(f"{data}: no dict.LANGUAGE.txt: give the folder of the binarized data as the third argument")
-    loaded = hub_utils.from_pretrained(
-        folder, os.fspath(checkpoint_file), os.pathsep.join(map(os.path.abspath, utils.split_paths(place))), **options
-    )
+    loaded = hub_utils.from_pretrained(folder, os.fspath(checkpoint_file), os.path.abspath(place), **options)
     cfg, task = loaded["args"], loaded["task"]
     choose_prepared(cfg)
     tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)

@@ -9,6 +9,7 @@ from fairseq.tasks.translation import TranslationConfig
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.binarized import check_binarized
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.task import Task
 
 AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
@@ -54,6 +55,13 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_
     (data / "test.de-en.en.bin").write_bytes(b"")
     with pytest.raises(UserError, match=r"test\.de-en\.en\.bin: has 0 bytes"):
         generate(data=data)
+
+
+def test_a_set_in_two_parts_is_trained_on_as_one(train, data, tmp_path):
+    for path in data.glob("train.*"):
+        shutil.copy(path, data / path.name.replace("train", "train1"))
+    train(tmp_path / "save", "--max-epoch", 1, "--max-update", 0, data=data)
+    assert load_checkpoint(tmp_path / "save/checkpoint_last.pt")["optimizer_history"][-1]["num_updates"] == 4
 
 
 def test_sentences_that_are_too_long_are_told_with_the_option(train, generate, tmp_path):
