@@ -52,7 +52,7 @@ def remove_unfinished(path: Path) -> None:
         if left.is_dir() and not left.is_symlink():
             shutil.rmtree(left)
         else:
-            left.unlink()
+            left.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -35,7 +35,8 @@ class PublicFile:
         """Return the path of the file in a folder of the user, after checking the file."""
         path = folder / self.name
         if not path.is_file():
-            raise UserError(f"{path}: no such file: get it from {self.url}")
+            missing = "is not a file: move it away, and" if path.exists() else "no such file:"
+            raise UserError(f"{path}: {missing} get it from {self.url}")
         if wrong := self.problem(path):
             raise UserError(f"{path}: {wrong}: move it away, or get it again from {self.url}")
         return path

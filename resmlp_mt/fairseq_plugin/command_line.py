@@ -9,13 +9,14 @@ from typing import Any
 
 import torch
 from fairseq import options
+from fairseq.ngram_repeat_block import is_cuda_extension_usable
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import evaluate
 from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.task import complete_languages
+from resmlp_mt.fairseq_plugin.task import NO_REPEAT_NGRAM, complete_languages
 
 _parse_args_and_arch = options.parse_args_and_arch
 
@@ -81,18 +82,23 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
     if "beam" in given:
         interactive = "buffer_size" in given
         other = "fairseq-generate" if interactive else "fairseq-interactive"
-        for name in ("lm_path", "prefix_size", "score_reference") if interactive else ("constraints",):
+        unread = "lm_path", "lm_weight", "prefix_size", "score_reference", "truncate_source"
+        for name in unread if interactive else ("constraints",):
             if get(name):
                 yield f"--{name.replace('_', '-')}: this command takes no notice of it: use {other}"
         if given.print_alignment == "soft" and (interactive or get("score_reference")):
             yield "--print-alignment soft: this command prints hard ones alone: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
-        for name in "replace_unk", "print_step", "retain_iter_history":  # the first: at the first unknown symbol
+        for name in "replace_unk", *(("print_step", "retain_iter_history") if given.task == "translation" else ()):
             if get(name) not in (None, False):
                 yield f"--{name.replace('_', '-')}: fairseq would end with an error: leave it out"
-        if bool(get("lm_path")) != bool(get("lm_weight")) or (get("lm_path") and get("score_reference")):
-            yield "--lm-path and --lm-weight have an effect together, without --score-reference: give both or none"
+        if given.no_repeat_ngram_size and not is_cuda_extension_usable():
+            yield NO_REPEAT_NGRAM
+        if get("lm_weight") and not get("lm_path"):
+            yield "--lm-weight: give --lm-path too"
+        if get("lm_path") and get("score_reference"):
+            yield "--lm-path: --score-reference takes no notice of it: leave it out"
         if get("left_pad_target") and (get("score_reference") or get("prefix_size")):
             yield "--left-pad-target: fairseq would take padding for the target's first symbols: leave it out"
         if get("retain_dropout_modules") and not get("retain_dropout"):

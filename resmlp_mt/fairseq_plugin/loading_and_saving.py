@@ -10,7 +10,7 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_write, remove_unfinished
+from resmlp_mt.common.files import atomic_write, one_line_write_errors, remove_unfinished
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, load_parts, one_line, save
 
 _load_to_cpu = checkpoint_utils.load_checkpoint_to_cpu
@@ -65,13 +65,15 @@ def load_one_by_one(
 
 def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> Any:
     """``PathManager.copy``, but whole; else a kill leaves half a ``checkpoint_last.pt`` and nothing to resume from."""
+    if not PathManager.supports_rename(dst_path):  # on another machine
+        return _copy(src_path, dst_path, overwrite=overwrite)
     with _whole(dst_path) as stream:
         return _copy(src_path, stream.name, overwrite=True)
 
 
 def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
     """``torch_persistent_save``, but whole; fairseq's tries three times on a full disk, and leaves a temporary file."""
-    if async_write:
+    if async_write or not PathManager.supports_rename(filename):
         _save(obj, filename, async_write)
         return
     with _whole(filename) as stream:
@@ -80,8 +82,9 @@ def save_whole(obj: Any, filename: str, async_write: bool = False) -> None:
 
 @contextlib.contextmanager
 def _whole(path: str) -> Iterator[IO]:
-    remove_unfinished(Path(path))  # what a kill left behind
     try:
+        with one_line_write_errors(path):
+            remove_unfinished(Path(path))  # what a kill left behind
         with atomic_write(path, "wb") as stream:
             yield stream
     except UserError as error:

@@ -21,6 +21,8 @@ from resmlp_mt.fairseq_plugin.raw_text import PREPARED, is_recorded, record_of
 
 logger = logging.getLogger(__name__)
 
+NO_REPEAT_NGRAM = "--no-repeat-ngram-size (--eval-bleu-args): does nothing without fairseq's CUDA kernels: leave it out"
+
 
 class Task(TranslationTask):
     """``--task translation``."""
@@ -57,13 +59,13 @@ class Task(TranslationTask):
                 for index in Path(folder).glob(f"{split}{'*' if combine else ''}.{pair}.{language}.idx"):
                     if index.with_suffix(".bin").is_file():
                         check_binarized(str(index.with_suffix("")), len(dictionary))
-        self.cfg.upsample_primary = max(
-            1, self.cfg.upsample_primary
-        )  # fairseq's default, -1, fails for train and train1
+        # fairseq's default, -1, fails for train1 beside train
+        self.cfg.upsample_primary = max(1, self.cfg.upsample_primary)
         super().load_dataset(split, epoch, combine, **kwargs)
-        if self.cfg.load_alignments and split == self.cfg.train_subset and self.datasets[split].align_dataset is None:
+        aligned = self.needs_targets and self.cfg.load_alignments and split == self.cfg.train_subset
+        if aligned and self.datasets[split].align_dataset is None:
             raise UserError(
-                f"--load-alignments: {folder} has no {split}.align.{source}-{target}: leave it out, or make it"
+                f"--load-alignments: {folder} has no {split}.align.{source}-{target}: make it or leave it out"
             )
         if self.needs_targets and self.datasets[split].tgt is None:
             raise UserError(f"{folder}: {split} has no .bin and .idx of {target}, the target side: {AGAIN}")
@@ -97,6 +99,9 @@ class Task(TranslationTask):
         if self.cfg.eval_bleu and self.cfg.eval_bleu_detok == PREPARED:
             where = {name: getattr(self.cfg, name) for name in ("data", "source_lang", "target_lang")}
             self.cfg.eval_bleu_detok_args = json.dumps({**where, **json.loads(self.cfg.eval_bleu_detok_args or "{}")})
+        if self.cfg.eval_bleu and from_checkpoint:  # where this option had no effect in training
+            searching = json.loads(self.cfg.eval_bleu_args or "{}")
+            self.cfg.eval_bleu_args = json.dumps({**searching, "no_repeat_ngram_size": 0})
         return super().build_model(cfg, from_checkpoint)
 
     def train_step(self, sample: Any, model: Any, criterion: Any, *args: Any, **kwargs: Any) -> Any:
@@ -111,14 +116,14 @@ class Task(TranslationTask):
         if beam < 1 or nbest > beam:
             raise UserError(f"--nbest {nbest} --beam {beam}: give a --beam of 1 or more, and no more --nbest")
         if getattr(args, "no_repeat_ngram_size", 0) and not is_cuda_extension_usable():
-            raise UserError(
-                "--no-repeat-ngram-size: fairseq prevents nothing without its own CUDA kernels: leave it out"
-            )
+            raise UserError(NO_REPEAT_NGRAM)
         if getattr(args, "score_reference", False) or getattr(args, "prefix_size", 0) > 0:
             for split, dataset in self.datasets.items():
                 if dataset.tgt is None:
                     raise UserError(f"--score-reference, --prefix-size: {split} has no target side")
         language_model = (kwargs.get("extra_gen_cls_kwargs") or {}).get("lm_model")
+        if language_model is not None and not args.lm_weight:
+            logger.warning("--lm-path has no effect, as --lm-weight is 0, which is the default")
         if language_model is not None and language_model.decoder.dictionary != self.tgt_dict:
             raise UserError(f"--lm-path {args.lm_path}: its dictionary, dict.txt of the data, is not the target's")
         return super().build_generator(models, args, *more, **kwargs)

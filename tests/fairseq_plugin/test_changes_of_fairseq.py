@@ -46,7 +46,7 @@ assert main.main.__globals__["Trainer"] is resmlp_mt.fairseq_plugin.Trainer
 """
 
 
-def test_a_training_new_process_of_its_own_has_the_trainer_too():
+def test_a_training_in_a_process_of_its_own_has_the_trainer_too():
     new_process("-c", SPAWNED)
 
 

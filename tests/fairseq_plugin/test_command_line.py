@@ -50,6 +50,8 @@ def parse(monkeypatch):
 @pytest.mark.parametrize("command", ["training", "generation", "interactive_generation", "validation"])
 def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, command):
     assert parse(command, small / "bin").task == "translation"
+    if command == "generation":  # these models have other options
+        assert parse(command, small / "bin", "--task", "translation_lev", "--print-step").print_step
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,10 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq would translate all"),
         ("generation", ["--replace-unk"], "--replace-unk: fairseq would end with an error"),
         ("interactive_generation", ["--replace-unk", ""], "--replace-unk: fairseq would end with an error"),
-        ("generation", ["--lm-path", "x"], "--lm-path and --lm-weight have an effect together"),
+        ("generation", ["--no-repeat-ngram-size", 3], "--no-repeat-ngram-size .*: does nothing"),
+        ("generation", ["--lm-weight", 0.1], "--lm-weight: give --lm-path too"),
+        ("generation", ["--print-step"], "--print-step: fairseq would end with an error"),
+        ("interactive_generation", ["--truncate-source"], "--truncate-source: this command takes no notice of it"),
         ("generation", ["--left-pad-target", "--score-reference"], "--left-pad-target: fairseq would take padding"),
         ("generation", ["--retain-dropout-modules", "DecoderLayer"], "-modules: give --retain-dropout too"),
         ("training", ["--distributed-init-method", "tcp://x"], "-init-method without a GPU would start no process"),

@@ -47,14 +47,21 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_
         train(tmp_path / "save", data=data, validate=True)
     with pytest.raises(UserError, match=r"--load-alignments: .*bin has no train.align.de-en"):
         train(tmp_path / "save", "--load-alignments")
-    with pytest.raises(UserError, match="--no-repeat-ngram-size: fairseq prevents nothing"):
-        generate("--no-repeat-ngram-size", 3)
     for option in ["--score-reference"], ["--prefix-size", 1]:
         with pytest.raises(UserError, match="--score-reference, --prefix-size: valid has no target side"):
             generate(*option, "--gen-subset", "valid", data=data)
     (data / "test.de-en.en.bin").write_bytes(b"")
     with pytest.raises(UserError, match=r"test\.de-en\.en\.bin: has 0 bytes"):
         generate(data=data)
+
+
+def test_what_fairseq_would_not_prevent_is_refused_but_not_if_a_checkpoint_has_it(task, checkpoint):
+    made = task()
+    made.cfg.eval_bleu, made.cfg.eval_bleu_args = True, '{"no_repeat_ngram_size": 2}'
+    _, config = load_model_ensemble([str(checkpoint)], task=made)
+    made.cfg.eval_bleu_args = '{"no_repeat_ngram_size": 2}'
+    with pytest.raises(UserError, match=r"^--no-repeat-ngram-size .*: does nothing"):
+        made.build_model(config.model)
 
 
 def test_a_set_in_two_parts_is_trained_on_as_one(train, data, tmp_path):
