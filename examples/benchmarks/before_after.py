@@ -34,7 +34,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
-    from resmlp_mt.lab.machine import now, processor  # not where --one runs: there it is the checkout's
+    from resmlp_mt.lab.machine import commit, now, processor  # not where --one runs: there it is the checkout's
 
     checkouts = [path.resolve() for path in args.checkouts]
     for path in *(checkout / "resmlp_mt" for checkout in checkouts), args.data, args.checkpoint, args.text:
@@ -43,11 +43,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folders = [export(checkout, args, Path(temporary, str(k))) for k, checkout in enumerate(checkouts)]
         rows = {work: compare(work, checkouts, folders, args) for work in args.work}
-    describe = "git", "describe", "--always", "--dirty"
-    commits = [subprocess.run(describe, cwd=path, capture_output=True, text=True).stdout.strip() for path in checkouts]
     study = {
         "command": " ".join(["python", *(Path(word).name if os.path.isabs(word) else word for word in sys.argv)]),
-        "commits": commits,
+        "commits": [*map(commit, checkouts)],
         "date": now(),
         "machine": f"{processor()}, one thread, Python {platform.python_version()}",
         "rows": rows,

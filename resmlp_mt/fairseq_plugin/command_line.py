@@ -9,14 +9,13 @@ from typing import Any
 
 import torch
 from fairseq import options
-from fairseq.ngram_repeat_block import is_cuda_extension_usable
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import evaluate
 from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.task import NO_REPEAT_NGRAM, complete_languages
+from resmlp_mt.fairseq_plugin.task import check_ngrams, complete_languages
 
 _parse_args_and_arch = options.parse_args_and_arch
 
@@ -93,8 +92,7 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
         for name in "replace_unk", *(("print_step", "retain_iter_history") if given.task == "translation" else ()):
             if get(name) not in (None, False):
                 yield f"--{name.replace('_', '-')}: fairseq would end with an error: leave it out"
-        if given.no_repeat_ngram_size and not is_cuda_extension_usable():
-            yield NO_REPEAT_NGRAM
+        check_ngrams(given)  # here for all tasks
         if get("lm_weight") and not get("lm_path"):
             yield "--lm-weight: give --lm-path too"
         if get("lm_path") and get("score_reference"):

@@ -21,8 +21,6 @@ from resmlp_mt.fairseq_plugin.raw_text import PREPARED, is_recorded, record_of
 
 logger = logging.getLogger(__name__)
 
-NO_REPEAT_NGRAM = "--no-repeat-ngram-size (--eval-bleu-args): does nothing without fairseq's CUDA kernels: leave it out"
-
 
 class Task(TranslationTask):
     """``--task translation``."""
@@ -115,8 +113,7 @@ class Task(TranslationTask):
         beam, nbest = getattr(args, "beam", 5), getattr(args, "nbest", 1)
         if beam < 1 or nbest > beam:
             raise UserError(f"--nbest {nbest} --beam {beam}: give a --beam of 1 or more, and no more --nbest")
-        if getattr(args, "no_repeat_ngram_size", 0) and not is_cuda_extension_usable():
-            raise UserError(NO_REPEAT_NGRAM)
+        check_ngrams(args)
         if getattr(args, "score_reference", False) or getattr(args, "prefix_size", 0) > 0:
             for split, dataset in self.datasets.items():
                 if dataset.tgt is None:
@@ -158,6 +155,13 @@ class Task(TranslationTask):
                     if name in choice:
                         choice[name] = getattr(self.cfg, name)
         return choice
+
+
+def check_ngrams(args: Any) -> None:
+    """Check that fairseq prevents repeated n-grams, if it is asked to."""
+    if getattr(args, "no_repeat_ngram_size", 0) and not is_cuda_extension_usable():
+        why = "does nothing without fairseq's CUDA kernels"
+        raise UserError(f"--no-repeat-ngram-size (--eval-bleu-args): {why}: leave it out")
 
 
 def complete_languages(cfg: Any) -> None:

@@ -31,11 +31,11 @@ def now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def commit() -> str:
-    """Return the commit of the checkout; ``unknown`` without a checkout or without git."""
+def commit(checkout: Path = Path(__file__).parent) -> str:
+    """Return the commit of a checkout, by default of this one; ``unknown`` without a checkout or without git."""
     command = ["git", "describe", "--always", "--dirty"]
     try:
-        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
     except OSError:
         return "unknown"
     return done.stdout.strip() or "unknown"

@@ -208,9 +208,10 @@ def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
         reached = reached.tril() if stack is model.decoder else reached
         # the decoder's first position reads only itself: the softmax of one score is 1, without a gradient
         reached[0, 0] = not (stack is model.decoder and variant[1]["token_mixing"] == "synthesizer")
-        found = [each for each in stack.layers.parameters() if each.shape[-2:] == (positions, positions)]
-        for grad in (each.grad.reshape(-1, positions, positions) for each in found):
-            assert torch.equal(grad != 0, reached.expand_as(grad))
+        found = {n: p for n, p in stack.layers.named_parameters() if p.shape[-2:] == (positions, positions)}
+        for name, parameter in found.items():
+            grad = parameter.grad.reshape(-1, positions, positions)
+            assert torch.equal(grad != 0, reached.expand_as(grad)), name
         side = model.sizes.decoder if stack is model.decoder else model.sizes.encoder
         kinds = {side.of_layer(number).token_mixing for number in range(len(stack.layers))}
         assert bool(found) == bool(kinds & {"linear", "gated", "mlp", "synthesizer"})
