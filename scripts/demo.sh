@@ -40,9 +40,9 @@ train=(
   --save-dir "$work/checkpoints" --keep-last-epochs 3
 )
 if [ -t 2 ]; then # fairseq's log goes to stdout, its progress bar to stderr
-  "${train[@]}" --log-format tqdm > "$work/train.log"
+  "${train[@]}" --log-format tqdm >> "$work/train.log"
 else
-  "${train[@]}" --log-format simple --log-interval 50 2>&1 | tee "$work/train.log" |
+  "${train[@]}" --log-format simple --log-interval 50 2>&1 | tee -a "$work/train.log" |
     sed -unE 's/.*(train_inner|valid) \| (epoch.*(ppl=[^,]*, wps=[^,]*|ppl [^ ]*)).*/\1 \2/p' || { tail -n 15 "$work/train.log" >&2; exit 1; }
 fi
 

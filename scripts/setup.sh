@@ -160,7 +160,12 @@ install_torch() {
 
 if [[ -x $python ]]; then
     check_environment
-    [[ $(cat "$VENV/.ready" 2>/dev/null) != "$(stamp)" ]] || exit 0
+    if [[ $(cat "$VENV/.ready" 2>/dev/null) == "$(stamp)" ]]; then
+        if [[ -n ${RESMLP_TORCH_PIP_ARGS:-} ]] || { nvidia-smi -L >/dev/null 2>&1 && ! torch_is "$python" 'torch.version.cuda'; }; then
+            say "$VENV is ready and keeps its torch: to install another, remove the folder and run this again"
+        fi
+        exit 0
+    fi
     base=$python
 else
     choose_python

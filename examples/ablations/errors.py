@@ -1,11 +1,10 @@
 """Count errors in the translations of a table by rules, and compute BLEU by the length of the source.
 
 `python examples/ablations/errors.py RECIPE --work WORK --out OUT` reads the finished rows of ablate (English
-to German), and writes OUT/errors.json and errors.md. The rules see words, not meaning: use them to compare systems.
+to German), and writes OUT/errors.SUBSET.json and .md. The rules see words, not meaning: use them to compare systems.
 """
 
 import argparse
-import math
 import re
 import statistics
 from collections import Counter, defaultdict
@@ -86,13 +85,13 @@ class Rules:
 
 def by_length(
     sources: Sequence[str], translations: Sequence[str], references: Sequence[str], language: str
-) -> list[float]:
-    """Return sacreBLEU for each of LENGTHS, of the sentences whose source is that long; nan if there is none."""
-    scores = []
+) -> list[float | None]:
+    """Return sacreBLEU for each of LENGTHS, of the sentences whose source is that long; None if there is none."""
+    scores: list[float | None] = []
     for low, high in LENGTHS:
         chosen = [n for n, source in enumerate(sources) if low <= len(words(source)) <= high]
         ours, right = ([text[n] for n in chosen] for text in (translations, references))
-        scores.append(detokenized_scores(ours, right, language)["sacrebleu"]["score"] if chosen else math.nan)
+        scores.append(detokenized_scores(ours, right, language)["sacrebleu"]["score"] if chosen else None)
     return scores
 
 
@@ -127,10 +126,12 @@ def main() -> None:
     cells = [["", *columns]]
     for name, runs in rows.items():
         values = [[*run["errors"].values(), *run["bleu"]] for run in runs]
-        cells.append([name, *(f"{statistics.fmean(column):.1f}" for column in zip(*values, strict=True))])
+        means = ("" if None in column else f"{statistics.fmean(column):.1f}" for column in zip(*values, strict=True))
+        cells.append([name, *means])
     about = {"sentences": len(references), **describe(threads=1, packages=("sacrebleu",))}
-    write_json(args.out / "errors.json", {"title": recipe.title, "about": about, "rows": rows, "table": cells})
-    write_whole(args.out / "errors.md", markdown_table(cells) + "\n")
+    name = args.out / f"errors.{recipe.subset}"
+    write_json(f"{name}.json", {"title": recipe.title, "about": about, "rows": rows, "table": cells})
+    write_whole(f"{name}.md", markdown_table(cells) + "\n")
     print(text_table(cells))
 
 

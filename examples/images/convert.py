@@ -16,7 +16,7 @@ with one_line_errors():  # the imports take a second
     from torch import Tensor
 
     from resmlp_mt.cli.arguments import command_parser
-    from resmlp_mt.common.files import atomic_write, check_outputs
+    from resmlp_mt.common.files import atomic_write, check_new, check_outputs
 
 WHOSE = "ours", "timm", "authors"
 NAMES = [
@@ -121,6 +121,7 @@ def main() -> None:
     args = parser.parse_args()
     out = args.out or args.file.with_suffix(f".{args.to}.pt")
     check_outputs([out], [args.file])
+    check_new(out)
     model, names = read_model(args.file)
     if args.to == "ours":
         write_model(out, model, names)

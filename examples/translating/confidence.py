@@ -62,8 +62,8 @@ def main() -> None:
         "columns": list(columns),
         "rows": {name: [column[name] for column in columns.values()] for name in next(iter(columns.values()))},
     }
-    write_json(args.json, {"confidence": record})
     print(json.dumps(record["rows"], indent=1))
+    write_json(args.json, {"confidence": record})
 
 
 if __name__ == "__main__":

@@ -99,9 +99,9 @@ def main() -> None:
         rows[name] = [f"{len(pairs):,}", obeyed, *(f"{each['score']:.2f}" for each in scores.values())]
     made = {**made_by("python examples/translating/constraints.py"), "machine": describe()}
     columns = ["asked of sentences", "obeyed", "sacreBLEU", "chrF2"]
+    print(text_table([["", *columns], *([name, *cells] for name, cells in rows.items())]))
     if args.json:
         write_json(args.json, {"constraints": {**made, "refused": refused, "columns": columns, "rows": rows}})
-    print(text_table([["", *columns], *([name, *cells] for name, cells in rows.items())]))
 
 
 if __name__ == "__main__":

@@ -104,8 +104,8 @@ def main() -> None:
         "columns": ["Multi30k, gated with a band"],
         "rows": {name: [value] for name, value in rows.items()},
     }
-    write_json(args.json, {"placeholders": record})
     print(json.dumps(rows, indent=1))
+    write_json(args.json, {"placeholders": record})
 
 
 if __name__ == "__main__":

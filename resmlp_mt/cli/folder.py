@@ -23,8 +23,8 @@ examples:
   resmlp-mt translate FOLDER --document in.html out.html
   resmlp-mt translate FOLDER --precision int8 --jobs 8 < in.txt > out.txt
 """
-SCORES = """print the score and a tab before each translation (with --alignment also, after a tab behind it, the source
-subword that each subword attends to most, as SOURCE-TARGET, counted from 0: these come without --scores, too)"""
+SCORES = """begin each line with the score and a tab (with --alignment, also without --scores, each line ends with a tab
+and, for each subword, the source subword that it attends to most, as SOURCE-TARGET, counted from 0)"""
 JSON = """print a line of JSON for each text: subwords, scores, the log-probability of each subword and word; with
 --alignment also the alignment of subwords and the links of words"""
 ALIGNMENTS = """also write this new file, a line for each text: for each word of the translation the source word that
@@ -105,7 +105,7 @@ def _translate_document(args: argparse.Namespace, options: Options, engine: Engi
     others = "input", "output", "resume", "prefix", "scores", "json", "alignment", "alignments"
     given_too = [name for name in others if getattr(args, name)] + ["jobs"] * (args.jobs > 1)
     if given_too:
-        raise UserError(f"--document: goes without --{given_too[0]}")
+        raise UserError(f"--document cannot be combined with --{given_too[0]}")
 
     from resmlp_mt.common.progress import Progress
     from resmlp_mt.translate.documents import translate_document

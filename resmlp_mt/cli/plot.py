@@ -60,7 +60,7 @@ def plot() -> argparse.ArgumentParser:
 def plot_training() -> argparse.ArgumentParser:
     parser = command_parser(CURVES, _plot_training)
     add_path(parser, "logs", "LOG", "logs of fairseq-train, one for each training", nargs="+")
-    add_path(parser, "--out", "FILE", "a PNG file", default=Path("training.png"))
+    add_path(parser, "--out", "FILE", "the PNG file", required=True)
     return parser
 
 

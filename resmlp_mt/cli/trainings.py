@@ -58,7 +58,8 @@ def _add_trainings(
     add_path(parser, "--work", "WORK", data, default=work, required=work is None)
     add_path(parser, "--out", "OUT", f"the folder for all results (default: WORK/{out}/ and the recipe's name)")
     add_number(parser, "--jobs", 1000, "trainings at the same time, with one thread each", 1)
-    again, what = f"delete these {name.lower()}s and train them again", parser.add_mutually_exclusive_group()
+    again = f"delete these {name.lower()}s first, to train them again; after a break, go on without it"
+    what = parser.add_mutually_exclusive_group()
     what.add_argument("--retrain", nargs="+", default=[], metavar=name, help=again)
     add_flag(what, "--table", "train nothing; show the finished results")
     return what

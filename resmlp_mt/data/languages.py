@@ -36,4 +36,4 @@ def check_name(language: str, option: str) -> str:
 def check_folder(folder: Path) -> None:
     """Check that fairseq takes a folder's name for what it is."""
     if re.search(r":|\$\{|^-", str(folder)):
-        raise UserError(f"{folder}: fairseq reads no name with ':' or '${{', or '-' in front: choose another")
+        raise UserError(f"{folder}: fairseq misreads names that contain ':' or '${{' or begin with '-': choose another")

@@ -84,11 +84,11 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
         unread = "lm_path", "lm_weight", "prefix_size", "score_reference", "truncate_source"
         for name in unread if interactive else ("constraints",):
             if get(name):
-                yield f"--{name.replace('_', '-')}: this command takes no notice of it: use {other}"
+                yield f"--{name.replace('_', '-')}: this command ignores it: use {other}"
         if given.print_alignment == "soft" and (interactive or get("score_reference")):
-            yield "--print-alignment soft: this command prints hard ones alone: give hard"
+            yield "--print-alignment soft: this command prints hard alignments only: give hard"
         if given.num_shards != 1:
-            yield f"--num-shards {given.num_shards}: fairseq would translate all: leave it out"
+            yield f"--num-shards {given.num_shards}: fairseq ignores it and would translate all: leave it out"
         for name in "replace_unk", *(("print_step", "retain_iter_history") if given.task == "translation" else ()):
             if get(name) not in (None, False):
                 yield f"--{name.replace('_', '-')}: fairseq would end with an error: leave it out"
@@ -96,16 +96,16 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
         if get("lm_weight") and not get("lm_path"):
             yield "--lm-weight: give --lm-path too"
         if get("lm_path") and get("score_reference"):
-            yield "--lm-path: --score-reference takes no notice of it: leave it out"
+            yield "--lm-path: --score-reference ignores it: leave it out"
         if get("left_pad_target") and (get("score_reference") or get("prefix_size")):
             yield "--left-pad-target: fairseq would take padding for the target's first symbols: leave it out"
         if get("retain_dropout_modules") and not get("retain_dropout"):
             yield "--retain-dropout-modules: give --retain-dropout too"
     elif "arch" in given:
         if given.bf16:
-            yield "--bf16: fairseq trains so on TPUs alone: leave it out, or give --amp"
+            yield "--bf16: fairseq trains so on TPUs only: leave it out, or give --amp"
         if given.fp16 and (given.cpu or not has_gpu):
-            yield "--fp16 with --cpu, or no GPU that PyTorch sees: fairseq trains in 16 bits on a GPU alone: give --amp"
+            yield "--fp16 with --cpu, or no GPU that PyTorch sees: fairseq trains in 16 bits on a GPU only: give --amp"
         if given.lr_scheduler == "inverse_sqrt" and given.warmup_updates == 0:
             yield "--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more"
         if given.lr_scheduler == "polynomial_decay" and given.total_num_update is None:

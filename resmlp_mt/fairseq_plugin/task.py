@@ -92,7 +92,7 @@ class Task(TranslationTask):
             )
         for name in ("max_source_positions", "max_target_positions") if from_checkpoint else ():
             limit = getattr(cfg, name, None) or 1024
-            if getattr(self.cfg, name) == 1024:  # fairseq's default, which limits a longer model and truncates for none
+            if getattr(self.cfg, name) == 1024:  # fairseq's default: too low for a longer model
                 setattr(self.cfg, name, limit if self.cfg.truncate_source else max(1024, limit))
         if self.cfg.eval_bleu and self.cfg.eval_bleu_detok == PREPARED:
             where = {name: getattr(self.cfg, name) for name in ("data", "source_lang", "target_lang")}

@@ -77,14 +77,14 @@ class TargetWords:
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
         self.going_on = torch.tensor([number for number, text in enumerate(self.texts) if within_word(text[0])])
         self.longest = max(map(len, avoided), default=0)
-        # finishing[text]: the tokens that begin with this text and where a word may end after it
+        # finishing[text]: the tokens that begin with this text, if a word may end right after it
         finishing: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self.texts if avoided else ()):
             within = [True, *map(within_word, text), True]
             for cut in range(len(text) + 1):
                 if not (within[cut] and within[cut + 1]):
                     finishing[text[:cut]].append(number)
-        # (whether a phrase begins with a letter of a word, the part that is there): the tokens that would complete it
+        # by (does a phrase begin with a letter of a word?, its part that is there): the tokens that would complete it
         self._completing: dict[tuple[bool, str], list[int]] = defaultdict(list)
         last = max(map(len, finishing), default=0)  # characters: no token completes more of a phrase
         for phrase in avoided:

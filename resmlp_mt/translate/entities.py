@@ -97,7 +97,7 @@ def _apart(one: str, other: str, subwords: str) -> bool:
 def spaced(text: str, source: str) -> str:
     """Return a translation with whole runs of masks, and the source's spaces beside them if the neighbour is the same.
 
-    All letters and digits before a run count as the same: a footnote's mark has no space before it after any word.
+    Before a run, any letter or digit counts as the same: a footnote's mark follows any word without a space.
     """
     for run in RUN.finditer(source):
         one, other = source[: run.start()], source[run.end() :]

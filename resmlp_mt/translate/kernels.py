@@ -36,7 +36,7 @@ def load(cache: Path) -> None:
 
 
 def vectors() -> Any:
-    """Return the vector instructions that PyTorch's compiler finds by a new Python with our path, which may fail."""
+    """Return the vector instructions that PyTorch's compiler may use; it tests them in a new Python, which may fail."""
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     found = pick_vec_isa()

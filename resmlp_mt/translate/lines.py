@@ -234,9 +234,9 @@ def translate_file(
     to windows, in order; ``done`` is called with the number of lines of each window that was written.
     """
     if resume and out is None:
-        raise UserError("--resume: goes on with an output file: give --output")
+        raise UserError("--resume needs --output, the file to continue")
     if alignments and (not out or alignments.resolve() == out.resolve() or work.options.n_best > 1 or work.json):
-        problem = "is another file beside --output, a line for each of the input: without --n-best and --json"
+        problem = "needs --output and another file's name, and neither --n-best nor --json"
         raise UserError(f"--alignments {alignments}: {problem}")
     if str(out).endswith(".gz"):
         raise UserError(f"{out}: would be plain text: give a name that does not end in .gz")

@@ -233,10 +233,10 @@ class Translator:
         for batch, hypotheses in zip(chosen, self._map(search_batch, chosen), strict=True):
             for number, found_here in zip(batch, hypotheses, strict=True):
                 if len(found_here) < options.n_best:
-                    few = f"n_best {options.n_best}: only {len(found_here)} translations have"
-                    problem = f"{few if found_here else 'no translation has'} so few tokens"
-                    obeyed = "all that is forced and nothing that is avoided"
-                    advice = "give a larger max_len_b, or less that is forced or avoided"
+                    few = f"n_best {options.n_best}: only {len(found_here)} translations"
+                    problem = f"{few if found_here else 'no translation'} within the limit of tokens"
+                    obeyed = "with all forced words and no avoided ones"
+                    advice = "give a larger max_len_b, or fewer forced or avoided words"
                     raise UserError(f"{parts[number].text.place}{problem}, {obeyed}: {advice}")
                 found[number] = found_here[: options.n_best]
         for part, best in zip(parts, found, strict=True):

@@ -281,7 +281,7 @@ def _own_files(out: Path) -> list[Path]:
         (["--source-lang", "german"], "--source-lang 'german': not a code of ISO 639: .* --tokenize none"),
         (["--tokenize", "none", "--dash-splits"], "--dash-splits: is of --tokenize moses"),
         (["--max-ratio", "nan"], "^--max-ratio nan: give a number from 1 to"),
-        (["--out", "a:b"], "^a:b: fairseq reads no name with ':' or"),
+        (["--out", "a:b"], "^a:b: fairseq misreads names that contain ':' or"),
         (["--test", "nowhere", "nowhere"], "nowhere: no such file"),
         (["--test", "utf-16.txt", "utf-16.txt"], r"utf-16\.txt: is no UTF-8 text .*: iconv -f UTF-16"),
     ],

@@ -159,11 +159,11 @@ def test_options_reach_the_translator(run, folder, too_long, capsys):
         (b"A man.\nthe \xff hen\n", [], "standard input:2: not UTF-8: convert it by iconv"),
         (text_of(["A man.", LONG]), [], "standard input:2: 85 tokens, but the model takes 23: split the text, or "),
         (b"", ["--input", "none"], "none: no such file"),
-        (b"", ["--resume"], "--resume: goes on with an output file: give --output"),
+        (b"", ["--resume"], "--resume needs --output, the file to continue"),
         (b"", ["--output", "b.gz"], "b.gz: would be plain text: give a name that does not end in .gz"),
         (b"", ["--output", "."], ".: is there already: move it away, or choose another name"),
-        (b"", ["--alignments", "a"], "--alignments a: is another file beside --output, a line for each"),
-        (b"", ["--alignments", "a", "--output", "b", "--n-best", 2], "--alignments a: is another file beside"),
+        (b"", ["--alignments", "a"], "--alignments a: needs --output and another file"),
+        (b"", ["--alignments", "a", "--output", "b", "--n-best", 2], "--alignments a: needs --output and"),
     ],
 )
 def test_mistakes(run, tmp_path, monkeypatch, given, arguments, message):

@@ -18,7 +18,7 @@ from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts, made_by
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import duration, known, repeated, train_all
+from resmlp_mt.lab.trainings.queue import duration, empty, known, repeated, train_all
 from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
@@ -347,7 +347,8 @@ def run(args: argparse.Namespace) -> None:
     check_replaced(next(out.glob("table*.json"), record), [markdown, *pictures])  # or the record of another subset
     failed = []
     if not args.table:
-        failed = train_all([row for row in rows if row.name in only], args.jobs, retrain)
+        empty(rows, retrain)
+        failed = train_all([row for row in rows if row.name in only], args.jobs)
     table, before = make_table(recipe, rows, expected, about), JsonFile(record).values
     print(table.as_text())
     lost = {*before.get("names", ()), *before.get("seeds", ())} - {*recipe.rows, *recipe.seeds}

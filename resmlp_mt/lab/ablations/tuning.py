@@ -5,6 +5,7 @@ with ``${updates}`` in the options the learning rate can be zero at their end. T
 perplexity, and always the row with its unchanged options, go on to the next round.
 """
 
+import itertools
 import math
 import random
 import re
@@ -94,12 +95,16 @@ def tune(
     """Train the rows ``only``, round after round; return the finished trials of all rows, the last round first."""
     sums = queue.digests(data)
     trials = {row: list(range(1, recipe.tune.trials + 1)) for row in recipe.rows}
+
+    def folders_of(epochs: int) -> list[Trial]:
+        this = round_of(recipe, trials, epochs)
+        return [Trial(name, recipe.seed, data, sums, out / f"{epochs}-epochs" / name, this) for name in this.rows]
+
+    queue.empty(itertools.chain(*map(folders_of, recipe.tune.rounds)), retrain)
     found: list[Result] = []
     for epochs in recipe.tune.rounds:
-        this = round_of(recipe, trials, epochs)
-        folders = [Trial(name, recipe.seed, data, sums, out / f"{epochs}-epochs" / name, this) for name in this.rows]
-        again = frozenset(each.name for each in folders if each.retrain_name in retrain)
-        failed = queue.train_all([each for each in folders if each.retrain_name in only], jobs, again) if train else []
+        folders = folders_of(epochs)
+        failed = queue.train_all([each for each in folders if each.retrain_name in only], jobs) if train else []
         done = results(recipe, folders)
         found = done + found
         if failed:

@@ -42,7 +42,7 @@ def interval(draws: np.ndarray) -> tuple[float, float]:
 
 
 def loss_by(law: np.ndarray, sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
-    """Return the law's loss. ``law``: NAMES, but log N_c and log D_c, which would be huge if not identified."""
+    """Return the law's loss. ``law``: the constants in NAMES, but log N_c and log D_c, as those two may be huge."""
     log_n, alpha, log_d, beta = law
     return np.exp(beta * np.logaddexp(alpha / beta * (log_n - np.log(sizes)), log_d - np.log(tokens)))
 

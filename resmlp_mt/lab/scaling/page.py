@@ -20,7 +20,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import describe, facts, made_by
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
-from resmlp_mt.lab.trainings.queue import duration, known, repeated, train_all
+from resmlp_mt.lab.trainings.queue import duration, empty, known, repeated, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.json", "scaling.png", "scaling.md"
@@ -240,7 +240,8 @@ def run(args: argparse.Namespace) -> None:
     cells = grid.cell_folders(recipe, plans, out, data)
     failed: list[str] = []
     if not args.table:
-        failed = train_all(cells, args.jobs, retrain, {cell.name: cell.plan.seconds for cell in cells})
+        empty(cells, retrain)
+        failed = train_all(cells, args.jobs, {cell.name: cell.plan.seconds for cell in cells})
     vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
     runs = [grid.read_run(cell, vocabulary, text) for cell in cells if cell.finished]
     runs.sort(key=lambda run: order.index(run.cell))

@@ -295,21 +295,23 @@ class TrainingFolder:
     def _training(self) -> dict[str, Any]:
         return {"options": self.options, "data": self.sums}
 
-    def finish(self, stop: Event, retrain: bool, about: Mapping[str, str]) -> None:
-        """Do what is not done yet. After ``stop``, the next run resumes. ``retrain`` first deletes what is there."""
+    def empty(self) -> None:
+        """Delete what earlier runs left in the folder."""
+        if not self.folder.exists():
+            return
+        with contextlib.closing(locked(self.folder)):
+            self._check_ours()
+            for path in sorted(self.folder.iterdir(), key=lambda path: path.name == "row.json"):  # the record last
+                if path.is_dir():
+                    shutil.rmtree(path)
+                elif path.name != ".lock":
+                    path.unlink()
+
+    def finish(self, stop: Event, about: Mapping[str, str]) -> None:
+        """Do what is not done yet. After ``stop``, the next run resumes."""
         with contextlib.closing(locked(self.folder)) as held:
             try:
-                # fairseq-train would resume from any checkpoints
-                if not self.state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
-                    raise UserError(
-                        f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose "
-                        "another --out"
-                    )
-                for path in self.folder.iterdir() if retrain else ():
-                    if path.is_dir():
-                        shutil.rmtree(path)
-                    elif path.name != ".lock":
-                        path.unlink()
+                self._check_ours()  # fairseq-train would resume from any checkpoints
                 self._check_training()
                 if not self.is_trained:
                     self._train(held, stop, about)
@@ -317,6 +319,12 @@ class TrainingFolder:
                     self.after(held, stop)
             except OSError as error:
                 raise UserError(f"{error.filename or self.folder}: {error.strerror or error}") from error
+
+    def _check_ours(self) -> None:
+        if not self.state.values and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+            raise UserError(
+                f"{self.folder}: its row.json does not tell what is in it: remove the folder, or choose another --out"
+            )
 
     def _check_training(self) -> None:
         before = self.state.values.get("training")
@@ -366,6 +374,13 @@ class TrainingFolder:
         return any(mark in line for line in read_lines(self.log) for mark in NOT_FINITE)
 
 
+def empty(trainings: Iterable[TrainingFolder], retrain: Collection[str]) -> None:
+    """Delete what is to be trained again, all of it first: a broken-off run then goes on without ``--retrain``."""
+    for each in trainings:
+        if each.retrain_name in retrain:
+            each.empty()
+
+
 def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
     for name in set(given) - set(names):
         raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
@@ -382,9 +397,7 @@ def duration(seconds: float) -> str:
     return f"{seconds / 3600:.2f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"
 
 
-def train_all(
-    trainings: Sequence[TrainingFolder], jobs: int, retrain: frozenset[str], planned: Mapping[str, float] | None = None
-) -> list[str]:
+def train_all(trainings: Sequence[TrainingFolder], jobs: int, planned: Mapping[str, float] | None = None) -> list[str]:
     """Finish trainings in their order, ``jobs`` at the same time; return the labels of those that failed.
 
     ``planned``: the expected seconds of each, by name; without it, all are taken to be equally long.
@@ -403,12 +416,12 @@ def train_all(
     signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
     device = "cuda" if torch.cuda.is_available() else "cpu"  # as fairseq-train chooses
     about = {"rows at a time": str(jobs), **describe(device, threads=1, packages=())}
-    waiting = [each for each in trainings if each.name in retrain or not each.is_trained]
+    waiting = [each for each in trainings if not each.is_trained]
     tell_time()
     failed, stop = [], Event()
     with ThreadPoolExecutor(min(jobs, len(trainings) or 1)) as pool:
         try:
-            running = {pool.submit(each.finish, stop, each.name in retrain, about): each for each in trainings}
+            running = {pool.submit(each.finish, stop, about): each for each in trainings}
             for done in as_completed(running):
                 each, error = running[done], done.exception()
                 if error is not None and not isinstance(error, UserError):

@@ -158,7 +158,10 @@ def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeyp
     [
         ("de-en", ["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
         ("de-ja", [], "sacreBLEU for ja needs MeCab"),  # scoring needs it; this is checked before the training
-        *(("de-en", [f"--out={name}"], f"{name}: fairseq reads no name with") for name in ("o:x", "-o", "${o}")),
+        *(
+            ("de-en", [f"--out={name}"], f"{name}: fairseq misreads names that contain")
+            for name in ("o:x", "-o", "${o}")
+        ),
     ],
 )
 def test_mistakes_are_told_in_one_line(work, write_recipe, monkeypatch, tmp_path, languages, arguments, message):

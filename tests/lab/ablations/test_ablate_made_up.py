@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from functools import partial
 from itertools import pairwise, product
 from pathlib import Path
@@ -176,7 +177,7 @@ def test_a_training_that_fails_is_told_and_does_not_stop_the_others(ablate, reci
     assert re.search(r"^\| broken \|( +\|)+$", (tmp_path / "out" / "table.md").read_text(), re.MULTILINE)
 
 
-def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(ablate, commands, recipe, tmp_path, capsys):
+def test_a_row_with_other_options_needs_retrain(ablate, commands, recipe, tmp_path, capsys, monkeypatch):
     path = recipe("seed: 1")
     ablate(path)
     (tmp_path / "out" / "relu" / "left").touch()
@@ -189,3 +190,9 @@ def test_a_row_with_other_options_is_refused_and_trained_anew_where_told_so(abla
     ablate(path, "--rows", "relu", "--retrain", "relu")
     assert commands == [("train", "relu", 1), ("test", "relu", 1)]
     assert not (tmp_path / "out" / "relu" / "left").exists()
+    commands.clear()
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr("resmlp_mt.lab.ablations.table.train_all", lambda *_: sys.exit())
+        ablate(path, "--retrain", "paper", "relu")
+    ablate(path)  # goes on after the break
+    assert {row for kind, row, _ in commands if kind == "train"} == {"paper", "relu"}
