@@ -8,7 +8,8 @@ from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from resmlp_mt import ResMLPTransformerModel
-from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
+from resmlp_mt.fairseq_plugin.options import BASE, PRESETS, apply_preset
+from resmlp_mt.nn.elementwise import ACTIVATIONS
 
 PAD, EOS = 1, 2
 POSITIONS = {"token_positional_embeddings": True}
@@ -43,9 +44,7 @@ OPTIONS = {
     "layernorm": {"norm": "layernorm"},
     "layernorm with heads": {"norm": "layernorm", "mixing_heads": 4},
     "layernorm with convolutions": {"norm": "layernorm", "token_mixing": "separable"},
-    "relu": {"activation_fn": "relu"},
-    "silu": {"activation_fn": "silu"},
-    "hardswish": {"activation_fn": "hardswish"},
+    **{name: {"activation_fn": name} for name in ACTIVATIONS if name != "gelu"},
     "sinusoidal positions": POSITIONS,
     "learned positions": {**POSITIONS, "encoder_learned_pos": True, "decoder_learned_pos": True},
     "positions alone": {**POSITIONS, "token_mixing": "none"},
@@ -65,15 +64,16 @@ KINDS = {
 }
 """What a model may have or lack apart from its layers; the oracle covers only SHARING."""
 
+NARROWED = {str({**BASE, **PRESETS[name], **SMALL, "dropout": 0.0}): name for name in reversed(PRESETS)}
 VARIANTS = {
-    **{name: {"preset": name, **SMALL} for name in PRESETS},
+    **{name: {"preset": name, **SMALL} for name in reversed(NARROWED.values())},
     **SHARING,
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
     "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},
     **OPTIONS,
 }
-"""Every preset (narrowed, for speed), every option, and sizes that differ: the promises are tested for each."""
+"""Presets (narrowed, for speed; of those that are then the same, one), every option, and sizes that differ."""
 
 
 def dictionary(words=40):

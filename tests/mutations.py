@@ -85,7 +85,7 @@ MUTATIONS = [
              "torch.sigmoid(gates) * mixed", "torch.sigmoid(gates.roll(1, 0)) * mixed"),
     Mutation("averages forget what is near", "nn/gated_mixing.py",
              "torch.exp(distances * F.logsigmoid", "torch.exp(distances.flip(0) * F.logsigmoid",
-             ("tests/nn/test_mixings.py",)),
+             ("tests/fairseq_plugin/test_promises.py::test_training_is_the_paper_s_equations[averages]",)),
     Mutation("the recurrence takes in what it should forget", "nn/recurrent_mixing.py",
              "new = (1 - forget) * zero_padding", "new = forget * zero_padding",
              ("tests/fairseq_plugin/test_promises.py::test_training_is_the_paper_s_equations[ssru]",)),

@@ -28,8 +28,15 @@ def gelu(x):
     return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
+def gelu_by_tanh(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
 ACTIVATIONS = {
     "gelu": gelu,
+    **dict.fromkeys(("gelu_fast", "gelu_accurate"), gelu_by_tanh),
+    "tanh": torch.tanh,
+    "linear": lambda x: x,
     "relu": lambda x: x.clamp(min=0),
     "silu": lambda x: x / (1 + torch.exp(-x)),
     "hardswish": lambda x: x * (x + 3).clamp(0, 6) / 6,

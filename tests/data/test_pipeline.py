@@ -9,7 +9,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,26 +61,6 @@ def test_everything_is_there_and_counted(prepared):
             lines = [line.split() for line in read_lines(prepared / "subwords" / f"{split}.{lang}")]
             assert (side["subwords"], side["longest"]) == (sum(map(len, lines)), max(map(len, lines)))
             assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
-
-
-def test_binarized_sentences_are_those_of_fairseq_interactive(corpus, prepared, monkeypatch):
-    from fairseq import options, tasks
-    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
-
-    import resmlp_mt.fairseq_plugin  # noqa: F401  (as --user-dir imports it)
-
-    # only data-bin, and --path, which fairseq requires
-    monkeypatch.setattr(sys, "argv", ["fairseq-interactive"])
-    parser = options.get_interactive_generation_parser()
-    args = options.parse_args_and_arch(parser, [str(prepared / "data-bin"), "--path", "x"])
-    cfg = convert_namespace_to_omegaconf(args)
-    task = tasks.setup_task(cfg.task)
-    tokenizer, bpe = task.build_tokenizer(cfg.tokenizer), task.build_bpe(cfg.bpe)
-    task.load_dataset("test")
-    raw = list(read_lines(corpus.test[0].source))
-    assert len(task.dataset("test").src) == len(raw) == 43
-    for sentence, line in zip(task.dataset("test").src, raw, strict=True):
-        assert task.source_dictionary.string(sentence) == bpe.encode(tokenizer.encode(line))
 
 
 def test_the_command_for_raw_text_from_within_the_package(monkeypatch):
@@ -261,11 +240,6 @@ def test_dictionaries_and_numbers_are_fairseqs_of_any_size(tmp_path: Path, symbo
 # --- A folder with a user's own files in it
 
 
-def _snapshot(folder: Path) -> dict[str, tuple[int, int, bytes]]:
-    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
-    return {str(path): (path.stat().st_ino, path.stat().st_mtime_ns, path.read_bytes()) for path in paths}
-
-
 def _own_files(out: Path) -> list[Path]:
     """Write files that users might keep in the folder; return their paths."""
     names = [".draft.txt.tmp", ".a.tmp/keep", "subwords/.deep.tmp", "tokenized/train.0.en", "resmlp/checkpoint_best.pt"]
@@ -288,7 +262,7 @@ def _own_files(out: Path) -> list[Path]:
 )
 def test_a_command_that_fails_changes_nothing(corpus, tmp_path, tmp_path_factory, monkeypatch, options, message):
     _own_files(tmp_path)
-    before = _snapshot(tmp_path)
+    before = contents(tmp_path)
     monkeypatch.chdir(tmp_path_factory.mktemp("text"))
     Path("utf-16.txt").write_text("text\n" * 9, encoding="utf-16")
     command = ["prepare-text", "--source-lang", "en", "--target-lang", "de", "--out", str(tmp_path)]
@@ -298,7 +272,7 @@ def test_a_command_that_fails_changes_nothing(corpus, tmp_path, tmp_path_factory
     with pytest.raises(SystemExit) as ended:
         cli.main("prepare-text")
     assert re.search(message, str(ended.value.code)) and "\n" not in str(ended.value.code)
-    assert _snapshot(tmp_path) == before
+    assert contents(tmp_path) == before
 
 
 def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ def check_bfloat16(model, tokenizer, folder, tmp_path):
 def check_attention_and_the_loss(model, tokenizer, folder, tmp_path):
     source = torch.tensor([[4, 5, 6, 2], [6, 2, 1, 1]])
     out = model(input_ids=source, decoder_input_ids=torch.tensor([[2, 5], [2, 6]]), output_attentions=True)
-    for layer in filter(torch.is_tensor, out.cross_attentions):
+    weights = [*filter(torch.is_tensor, out.cross_attentions)]
+    assert len(weights) == sum(layer.cross_attention is not None for layer in model.decoder.layers)
+    for layer in weights:
         assert layer.shape[0] == 2 and layer.shape[2:] == (2, 4)
         torch.testing.assert_close(layer.sum(-1), torch.ones_like(layer.sum(-1)))
         assert not layer[1, :, :, 2:].any()

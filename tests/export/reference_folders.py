@@ -23,8 +23,9 @@ NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_posi
 SMALL = {**NARROW, "encoder_layers": 1, "decoder_layers": 2}
 VARIANTS = {
     **KINDS,
-    **{name: OPTIONS[name] for name in ("no mixing", "mlp", "depthwise", "heads and relative", "gated with a band")},
-    **{name: OPTIONS[name] for name in ("mixed", "layernorm", "sinusoidal positions", "learned positions")},
+    **{name: OPTIONS[name] for name in ("no mixing", "mlp", "heads and relative", "gated with a band", "averages")},
+    **{name: OPTIONS[name] for name in ("dynamic", "ssru", "synthesizer", "conv", "depthwise", "separable", "mixed")},
+    **{name: OPTIONS[name] for name in ("layernorm", "sinusoidal positions", "learned positions")},
 }
 
 

@@ -1,6 +1,7 @@
 """Presets, impossible options, initial values of layers, and old checkpoints, which lack newer options."""
 
 from argparse import Namespace
+from collections import Counter
 
 import pytest
 import torch
@@ -52,6 +53,20 @@ def test_quantization_noise_is_on_the_embeddings_of_both_sides():
     tokens = torch.tensor([[5, 6, 2]])
     model(tokens, torch.tensor([3]), tokens)
     assert noisy == [model.encoder.quant_noise, model.decoder.quant_noise]
+
+
+def test_layers_are_left_out_in_training_alone():
+    model, ran = build(encoder_layerdrop=0.5, decoder_layerdrop=0.5), Counter()
+    layers = [*model.encoder.layers.children(), *model.decoder.layers.children()]
+    for layer in layers:
+        layer.register_forward_hook(lambda module, *_: ran.update([module]))
+    tokens = torch.tensor([[5, 6, 2]])
+    for _ in range(40):
+        model(tokens, torch.tensor([3]), tokens)
+    assert all(8 < ran[layer] < 32 for layer in layers)
+    ran.clear()
+    model.eval()(tokens, torch.tensor([3]), tokens)
+    assert ran == Counter(layers)
 
 
 def test_the_command_line_wins_and_none_means_missing():

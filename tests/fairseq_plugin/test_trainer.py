@@ -172,8 +172,10 @@ def test_it_trains_as_fp32_does_but_for_rounding(train, monkeypatch, tmp_path, a
     for name, options in ("begun", ["--lr", 1e-30]), ("fp32", []), ("mixed", ["--amp"]):
         train(tmp_path / name, *descent, *options)
     begun, exact, mixed = (last(tmp_path / name)["model"] for name in ("begun", "fp32", "mixed"))
-    for name, first in begun.items():
-        if not name.endswith("k_proj.bias") and not torch.equal(exact[name], first):  # a softmax ignores the keys' bias
-            one, other = (exact[name] - first).flatten(), (mixed[name] - first).flatten()
+    moved = [name for name in begun if not torch.equal(exact[name], begun[name])]
+    assert len(moved) > 0.8 * len(begun)
+    for name in moved:
+        if not name.endswith("k_proj.bias"):  # which a softmax ignores
+            one, other = ((each[name] - begun[name]).flatten() for each in (exact, mixed))
             assert torch.cosine_similarity(one, other, 0) > 0.95, name
             assert not torch.equal(one, other), name

@@ -1,11 +1,9 @@
-"""The layers alone: torch.compile makes one graph of each; how an Aff is folded."""
+"""The layers alone: torch.compile makes one graph of each."""
 
 import pytest
 import torch
-from torch import nn
 
-from resmlp_mt.nn import Aff, DecoderLayer, EncoderLayer, LayerConfig
-from resmlp_mt.nn.affine import fold_around_, split
+from resmlp_mt.nn import DecoderLayer, EncoderLayer, LayerConfig
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 
 KINDS = {
@@ -25,24 +23,6 @@ def layer(causal, **options):
 def run(layer, x, memory, padding):
     """Return the layer's output, T x B x C; sentences end before the padding (T x B)."""
     return layer(x, padding) if isinstance(layer, EncoderLayer) else layer(x, memory, padding.t())[0]
-
-
-def random_(module):
-    for parameter in module.double().parameters():
-        nn.init.normal_(parameter)
-    return module
-
-
-@pytest.mark.parametrize("norm", [Aff, nn.LayerNorm])
-def test_both_steps_are_the_norm_and_linear_layers_take_in_the_affine_ones(norm):
-    norm, x = random_(norm(5)), 3 * torch.randn(4, 2, 5).double() + 1
-    left, affine = split(norm)
-    assert torch.allclose(affine(left(x)), norm(x))
-    assert not [*left.parameters()] and isinstance(affine, Aff)
-    first, last, behind = random_(nn.Linear(5, 4)), random_(nn.Linear(4, 3)), random_(Aff(3))
-    expected = behind(last(first(norm(x)).tanh()))
-    pre, post = fold_around_(norm, [first], last, behind)
-    assert torch.allclose(post(last(first(pre(x)).tanh())), expected) and isinstance(post, nn.Identity)
 
 
 @pytest.mark.parametrize("causal", [False, True])

@@ -8,15 +8,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 from resmlp_mt.nn import Aff, LayerConfig, Mixing, TokenMixing
+from resmlp_mt.nn.config import OPTIONS
 from resmlp_mt.nn.gated_mixing import GatedTokenMixing
-from resmlp_mt.nn.memory import Memory, PagedMemory, product
+from resmlp_mt.nn.memory import Memory, PagedMemory
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.nn.positions import zero_padding
 
 KINDS = [*(kind for kind in TOKEN_MIXINGS if kind != "none"), "linear with a head", "gated with a band"]
-CONTENT = "ema", "ssru", "synthesizer", "attention"
-OF_ALL_POSITIONS = "linear", "linear with a head", "gated", "gated with a band", "mlp", *CONTENT
-CONVOLUTIONS = "dynamic", "conv", "depthwise", "separable"
+CONVOLUTIONS = OPTIONS["mixing_kernel"].metadata["mixings"]
 DIM = 4
 
 
@@ -37,7 +36,7 @@ def random(*shape):
     return torch.randn(*shape, DIM, dtype=torch.double)
 
 
-@pytest.mark.parametrize("kind", [*OF_ALL_POSITIONS, *CONVOLUTIONS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_causal_one_reads_its_own_and_earlier_positions_and_another_later_ones_too(kind):
     for causal in False, True:
         x = random(6, 1).requires_grad_()
@@ -71,7 +70,7 @@ def test_mixed_precision_changes_outputs_by_rounding_alone(kind):
     with torch.autocast(x.device.type, torch.bfloat16):
         y = mixing(x)
     y.float().sum().backward()
-    assert torch.allclose(y.float(), expected, rtol=0.05, atol=0.1) and bool(x.grad.isfinite().all())
+    assert (y.float() - expected).abs().max() < 0.015 * expected.abs().max() and bool(x.grad.isfinite().all())
 
 
 @pytest.mark.parametrize("causal", [False, True])
@@ -136,9 +135,9 @@ def test_weights_of_a_band_are_dropped_in_training_alone():
     torch.nn.init.normal_(band.predict.weight)
     kept = band.eval().rows(x, 6)
     torch.testing.assert_close(kept, band.rows(x, 6), rtol=0, atol=0)
-    mean = torch.stack([band.train().rows(x, 6) for _ in range(4000)]).mean(0)
-    assert (band.rows(x, 6) != kept).any()
-    torch.testing.assert_close(mean, kept, rtol=0, atol=0.25)
+    rows = band.train().rows(x, 6)
+    torch.testing.assert_close(rows[rows != 0], kept[rows != 0] / 0.75)
+    assert 0.1 < (rows == 0)[kept != 0].double().mean() < 0.4
 
 
 @torch.no_grad()
@@ -150,18 +149,3 @@ def test_dynamic_convolution_is_fairseq_s(causal):
     padding[4:, 0] = not causal
     values = zero_padding(nn.functional.glu(mixing.in_proj(x)), padding)
     torch.testing.assert_close(mixing(x, padding), mixing.out_proj(theirs(values)))
-
-
-@torch.no_grad()
-def test_averages_are_those_of_a_recurrence():
-    """``c_t = d c_{t-1} + (1 - d) x_t``, from both ends; only the first direction includes the position itself."""
-    mixing, x = made("ema", False), random(6, 1)
-    state, found = torch.zeros(2, 2, 2, 1, DIM // 2, dtype=torch.double), torch.zeros_like(x)
-    decay, share = mixing.decay.sigmoid()[..., None, None], mixing.share[..., None, None]
-    for side, order in enumerate([range(6), range(5, -1, -1)]):
-        for t in order:
-            new = (1 - decay[side]) * x[t].view(2, 1, 1, DIM // 2)
-            read = state[side] * decay[side] + (new if side == 0 else 0)
-            state[side] = decay[side] * state[side] + new
-            found[t] += (share[side] * read).sum(1).view(1, DIM)
-    torch.testing.assert_close(product(mixing.rows(0, 6), x), found)

@@ -15,6 +15,8 @@ from translate.small_folder import make
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import checksum
+from resmlp_mt.nn.config import OF_A
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.translate import compiled as loading
 from resmlp_mt.translate import compiling, kernels, translator
 from resmlp_mt.translate.checking import COMPARED, difference
@@ -29,8 +31,7 @@ KINDS = [
     {"decoder_positions": "learned"},
     GATED,
     {**GATED, "mixing_of_encoder_layers": "gated,attention", "mixing_of_decoder_layers": "ssru,gated"},
-    *({"token_mixing": it, "layerscale_init": 0.5} for it in ("ema", "dynamic", "ssru", "synthesizer", "attention")),
-    *({"token_mixing": kind, "mixing_heads": 1} for kind in ("none", "mlp", "conv", "depthwise", "separable")),
+    *({"token_mixing": kind, "layerscale_init": 0.5} for kind in TOKEN_MIXINGS if kind not in OF_A),
 ]
 
 

@@ -84,4 +84,4 @@ def test_a_broken_folder_is_one_line(kind, folder, tmp_path):
     with pytest.raises(UserError) as error:
         model_folder.load(model)
     assert str(error.value).startswith(str(model))
-    assert message in str(error.value) and "\n" not in str(error.value)
+    assert (f"/{message}" if message in NAMES else message) in str(error.value) and "\n" not in str(error.value)

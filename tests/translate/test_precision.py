@@ -26,16 +26,19 @@ def assert_near(got, expected, share):
         assert (one.double() - other.double()).abs().max() <= share * other.double().abs().max()
 
 
-@pytest.mark.parametrize(
-    ("options", "layers"),
-    [
-        ({}, 17),  # 8 linear layers of the MLPs, 8 of attention; the projection to the vocabulary
-        ({"preset": "resmlp_transformer_12_wmt_en_de"}, 97),
-        ({"token_mixing": "separable"}, 17 + 4 * 1),  # one in each of four mixings
-        ({"norm": "layernorm", "mixing_heads": 4}, 17),
-        ({"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}, 17 + 4 * 3),
-    ],
-)
+KINDS = [
+    ({}, 17),  # 8 linear layers of the MLPs, 8 of attention; the projection to the vocabulary
+    ({"token_mixing": "separable"}, 17 + 4 * 1),  # one in each of four mixings
+    ({"norm": "layernorm", "mixing_heads": 4}, 17),
+    ({"token_mixing": "gated", "mixing_heads": 4, "mixing_band": 2}, 17 + 4 * 3),
+    ({"token_mixing": "attention", "mixing_heads": 4}, 17 + 4 * 2),
+    ({"token_mixing": "synthesizer", "mixing_heads": 4}, 17 + 4 * 2),
+    ({"token_mixing": "dynamic"}, 17 + 4 * 3),
+    ({"token_mixing": "ssru"}, 17 + 4 * 1),
+]
+
+
+@pytest.mark.parametrize(("options", "layers"), KINDS)
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
 def test_scores_are_nearly_those_of_fp32_and_a_sentence_is_alone(precision, options, layers):
     expected, model = logits(prepared("fp32", **options), *pairs(*SIZES)), prepared(precision, **options)
@@ -66,9 +69,10 @@ def test_int8_is_the_rounded_product(bias, fast, monkeypatch):
     torch.testing.assert_close(Int8Linear(linear)(x), expected)
 
 
+@pytest.mark.parametrize("options", [options for options, _ in KINDS])
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_steps_equal_teacher_forcing(precision):
-    model = prepared(precision)
+def test_steps_equal_teacher_forcing(precision, options):
+    model = prepared(precision, **options)
     sources, targets = pairs((5, 9), (3, 9))
     stepped, beams = decode_in_steps(model, sources, targets, False, drop_at=4)
     for (i, j), rows in stepped.items():

@@ -123,8 +123,7 @@ def test_how_wide_the_search_is(translator, monkeypatch):
     ],
 )
 def test_mistakes_are_told_before_any_work(translator, monkeypatch, texts, options, message):
-    monkeypatch.setattr(translator, "_model", translator.model.encoder)  # cannot translate
-    monkeypatch.setattr(translator.model, "encoder", translator.model, raising=False)
+    monkeypatch.setattr(translator, "_searched", None)  # cannot translate
     with pytest.raises(UserError) as error:
         translator.translate(texts, **options)
     assert str(error.value).startswith(message)
