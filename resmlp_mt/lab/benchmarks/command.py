@@ -87,7 +87,6 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
         title=title,
         conditions=Conditions(args.device, args.fp16, threads, args.beam),
         memory=comparison.memory and not args.no_memory,
-        profile=args.profile,
         **{name: given[name] for name in ("padding", "rounds", "warmup", "sentences") if name in given},
     )
 

@@ -1,4 +1,4 @@
-"""The engine of an exported folder, and processes for one engine each, which measure its time, memory and operations.
+"""The engine of an exported folder, and processes for one engine each, which measure its time and memory.
 
 An engine has ``translate(sentences, length=None)``. ``length`` fixes the number of subwords of every translation, with
 ``</s>``; then all sentences are one batch. For fairseq (``workloads.FairseqEngine``), CTranslate2 and Marian
@@ -10,7 +10,6 @@ This module imports nothing large, so a process holds only what its own engine l
 import logging
 import multiprocessing
 import re
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -21,10 +20,6 @@ from typing import Any
 from resmlp_mt.common.workers import end_with_parent
 
 PRELOADED = ["resmlp_mt.lab.benchmarks.workloads"]  # imported once, in the process of the forkserver
-OUTSIDE = "outside of operations"
-
-Batch = tuple[Sequence[Any], int | None]
-"""Sentences, and the length of their translations (None: not fixed)."""
 
 
 class FolderEngine:
@@ -61,10 +56,6 @@ class EngineProcess:
     def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
         return self._process.submit(_timed, sentences, length).result()
 
-    def operations(self, batches: Sequence[Batch], device: str = "cpu") -> dict[str, float]:
-        """Return the seconds by PyTorch operation for translating batches one after the other."""
-        return self._process.submit(_operations, batches, device).result()
-
     def peak(self) -> int:
         return self._process.submit(memory, "VmHWM").result()
 
@@ -87,31 +78,6 @@ def _timed(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], flo
     if length is not None and {length, *map(len, translations)} != {length}:
         raise RuntimeError(f"translations of {[*map(len, translations)]} subwords instead of {length}")
     return translations, seconds
-
-
-def _operations(batches: Sequence[Batch], device: str) -> dict[str, float]:
-    if "torch" not in sys.modules:  # CTranslate2's process: importing PyTorch would add to its memory
-        return {OUTSIDE: sum(_timed(*batch)[1] for batch in batches)}
-    return operations(lambda: [_engine[0].translate(*batch) for batch in batches], device)
-
-
-def operations(work: Callable[[], object], device: str) -> dict[str, float]:
-    """Return the seconds by PyTorch operation, without those that it calls, longest first; on CUDA only the GPU's time.
-
-    On the CPU the time outside of operations (Python, the profiler itself) is included, so the sum is the whole time.
-    """
-    from torch.profiler import ProfilerActivity, profile
-
-    on_gpu = device == "cuda"
-    with profile(activities=[ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]) as profiled:
-        start = time.perf_counter()
-        work()
-        seconds = time.perf_counter() - start
-    attribute = "self_device_time_total" if on_gpu else "self_cpu_time_total"
-    spent = {event.key: 1e-6 * getattr(event, attribute) for event in profiled.key_averages()}
-    if not on_gpu:
-        spent[OUTSIDE] = max(0.0, seconds - sum(spent.values()))
-    return dict(sorted(spent.items(), key=lambda each: -each[1]))
 
 
 def quiet() -> None:

@@ -87,7 +87,6 @@ class Measurement:
     memory: int | None = None  # bytes, with a batch of batch_tokens
     latency: tuple[float, float] | None = None  # percentiles 50 and 99 of seconds, where a batch is one sentence
     seconds: Times | None = None
-    operations: dict[str, float] | None = None  # seconds of the last batch by PyTorch operation
 
     @property
     def memory_per_token(self) -> float | None:
@@ -102,7 +101,6 @@ def compare(
     work: Mapping[str, Callable[[int], float]],
     flops: Mapping[str, float | None],
     peaks: Mapping[str, Callable[[], int]],
-    operations: Mapping[str, Callable[[], dict[str, float]]],
 ) -> list[Measurement]:
     """Time the systems on batches of a shape with these target tokens, one by one, counted together.
 
@@ -122,7 +120,6 @@ def compare(
             memory=peaks[name]() if comparison.memory else None,
             latency=latency(times[name]) if shape.sentences == 1 else None,
             seconds=times[name],
-            operations=operations[name]() if comparison.profile else None,
         )
         for name, ours in flops.items()
     ]

@@ -17,7 +17,7 @@ import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_parallel, write_json, write_whole
-from resmlp_mt.common.progress import markdown_table
+from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
@@ -35,7 +35,6 @@ from resmlp_mt.text.tokenizer import Tokenizer
 ALONE = 1000  # sentences that are translated one at a time, for the latency
 BEST = "best"  # an option of CTranslate2 and Marian: the fastest of the settings that are tried
 PART = 256  # sentences on which the settings are tried
-PROFILED = {"together": 256, "one at a time": 8}  # sentences that are profiled; summing up takes long
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,6 @@ class Row:
     same: int  # sentences with the same translation in every round
     tried: list[tuple[dict[str, Any], float]]  # for BEST: settings and their seconds, fastest first
     seconds: list[float]  # of each round
-    operations: Sequence[dict[str, float]] | None = None  # seconds by PyTorch operation, for each of PROFILED
 
 
 class TextEngine:
@@ -142,17 +140,11 @@ class TextEngine:
             ]
         return translations, before + seconds + time.perf_counter() - start
 
-    def operations(self, batches: Sequence[Sequence[str]]) -> dict[str, float]:
-        """Return the seconds by PyTorch operation for translating batches one after the other."""
-        return self.process.operations([(self._prepared(lines), None) for lines in batches])
-
     def _prepared(self, lines: Sequence[str]) -> list[Any]:
         return list(map(self._tokenizer.pieces, lines)) if self._tokenizer else list(lines)
 
 
-def compare(
-    engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int, profile: bool = False
-) -> list[Row]:
+def compare(engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: str, rounds: int) -> list[Row]:
     """Let every engine translate every corpus once per round, in turns, and then single sentences, also in turns."""
     first = {engine.name: engine.first_sentence(corpora[0].lines[0]) for engine in engines}
     rows = []
@@ -160,8 +152,6 @@ def compare(
         lines, count = corpus.lines, len(corpus.lines)
         found, times = translate_in_turns(engines, [lines], rounds)
         _, singly = translate_in_turns(engines, [[line] for line in lines[:ALONE]], 1)
-        together, apart = PROFILED.values()
-        batches = [lines[:together]], [[line] for line in lines[:apart]]
         for engine in engines:
             name, seconds = engine.name, times[engine.name]
             best = found[name][-1]
@@ -182,7 +172,6 @@ def compare(
                     same=sum(len(set(each)) == 1 for each in zip(*found[name], strict=True)),
                     tried=engine.tried,
                     seconds=[each for (each,) in seconds],
-                    operations=tuple(map(engine.operations, batches)) if profile else None,
                 )
             )
     return rows
@@ -221,16 +210,6 @@ def table(rows: Sequence[Row]) -> Cells:
         "MB on disk": lambda row: f"{row.size / 1e6:,.0f}",
     }
     return report.cells(rows, columns)
-
-
-def tables_of(rows: Sequence[Row]) -> list[Cells]:
-    """Return the table of figures and, with profiles, where the time goes for sentences together and one at a time."""
-    spent = [
-        (f"{row.corpus}, {count} sentences {how}", row.engine, operations)
-        for row in rows
-        for (how, count), operations in zip(PROFILED.items(), row.operations or (), strict=False)
-    ]
-    return [table(rows), *report.profiles(spent)]
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
@@ -308,17 +287,16 @@ def run(args: argparse.Namespace) -> None:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             engines.append(TextEngine(source, folder, corpora[0].lines[:PART]))
             stack.callback(engines[-1].process.close)
-        rows = compare(engines, corpora, args.languages[1], args.rounds, args.profile)
-    tables = tables_of(rows)
-    print(report.tables_as_text(tables))
+        rows = compare(engines, corpora, args.languages[1], args.rounds)
+    figures = table(rows)
+    print(text_table(figures, left=2))
     chosen = {row.engine: row.tried[0][0] for row in rows if row.tried}
     notes = [f"{name}: {', '.join(f'{key} {value}' for key, value in best.items())}" for name, best in chosen.items()]
     print("\n".join(notes))
     if args.json:
         write_json(args.json, {**about, "rows": [asdict(row) for row in rows]})
     if args.markdown:
-        shown = "\n\n".join(map(markdown_table, tables))
         made = f"Made on {about['date']} by\n\n    {about['command']}\n\n{facts(about['machine'])}."
-        write_whole(args.markdown, "\n\n".join([made, shown, *notes]) + "\n")
+        write_whole(args.markdown, "\n\n".join([made, markdown_table(figures), *notes]) + "\n")
     if args.plot:
         draw(rows, args.plot)

@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,6 @@ products took time. Tokens are target subwords with `</s>`, padding not counted.
 for model, optimizer and batch; "kB a token" is that divided by the tokens of the batch. Generation forces every
 translation of a batch to the same length. In pictures over lengths the dashed line is the time a token if it grew from
 the shortest length on as the FLOPs of a token do. A measured line above it: time grows faster than FLOPs."""
-MOST = 12  # operations that a profile shows
 
 Row = TypeVar("Row")
 Cells = list[list[str]]
@@ -70,40 +69,9 @@ def table(section: Section) -> Cells:
     return cells(section.rows, columns)
 
 
-def profiles(spent: Iterable[tuple[str, str, Mapping[str, float]]]) -> list[Cells]:
-    """Return a table for each title: where the time goes. ``spent``: titles, systems, their seconds by operation."""
-    tables: dict[str, dict[str, Mapping[str, float]]] = {}
-    for title, system, operations in spent:
-        tables.setdefault(title, {})[system] = operations
-    return [_profile(title, systems) for title, systems in tables.items()]
-
-
-def _profile(title: str, spent: Mapping[str, Mapping[str, float]]) -> Cells:
-    """A header, and a line for each of the operations that take most."""
-    each = spent.values()
-    most = {name: max(one.get(name, 0.0) for one in each) for name in itertools.chain(*each)}
-    names = sorted(most, key=lambda name: (-most[name], name))
-    lines = {name: [one.get(name, 0.0) for one in each] for name in names[:MOST]}
-    lines["all others"] = [sum(one.get(name, 0.0) for name in names[MOST:]) for one in each]
-    lines["together"] = [sum(one.values()) for one in each]
-    body = [[name, *(f"{1e3 * seconds:,.1f}" for seconds in line)] for name, line in lines.items()]
-    return [[f"{title}: ms in", *spent], *body]
-
-
-def tables_of(section: Section) -> list[Cells]:
-    spent = [(row.workload, row.system, row.operations) for row in section.rows if row.operations]
-    return [table(section), *profiles(spent)]
-
-
 def as_text(section: Section) -> str:
     head = [section.title, facts(section.settings), facts(section.machine), *section.notes]
-    return "\n".join(head) + "\n\n" + tables_as_text(tables_of(section))
-
-
-def tables_as_text(tables: Sequence[Cells]) -> str:
-    """Return tables as text. The first has two columns of names (workload, system), the others have one (operation)."""
-    first, *others = tables
-    return "\n\n".join([text_table(first, left=2), *map(text_table, others)])
+    return "\n".join(head) + "\n\n" + text_table(table(section), left=2)
 
 
 def as_markdown(about: Mapping[str, str], sections: Sequence[Section], pictures: Sequence[str]) -> str:
@@ -111,7 +79,7 @@ def as_markdown(about: Mapping[str, str], sections: Sequence[Section], pictures:
     parts = ["# Benchmarks", f"Made on {about['date']} by", f"    {about['command']}", EXPLANATION]
     for number, section in enumerate(sections):
         parts += [f"## {section.title}", f"{facts(section.settings)}.", f"On {facts(section.machine)}."]
-        parts += [*section.notes, *map(markdown_table, tables_of(section))]
+        parts += [*section.notes, markdown_table(table(section))]
         if pictures:
             parts.append(f"![{section.title}]({pictures[number]})")
     return "\n\n".join(parts) + "\n"

@@ -249,7 +249,6 @@ class Comparison:
     rounds: int = 7
     warmup: int = 1  # rounds that do not count
     memory: bool = True  # find the peak memory
-    profile: bool = False  # find where the time goes
     sentences: int = 32  # at least so many per round, in generation
 
     def __post_init__(self) -> None:

@@ -20,7 +20,7 @@ from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.fairseq_plugin.task import Task
 from resmlp_mt.fairseq_plugin.trainer import Trainer
 from resmlp_mt.lab.analysis import flops
-from resmlp_mt.lab.benchmarks.engines import EngineProcess, operations, peak, start_of
+from resmlp_mt.lab.benchmarks.engines import EngineProcess, peak, start_of
 from resmlp_mt.lab.benchmarks.measuring import Measurement, compare, timed
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
@@ -63,18 +63,16 @@ def train(comparison: Comparison) -> Iterator[Measurement]:
     for shape in comparison.shapes:
         batch = shape.random_batch(comparison.padding, trainings[comparison.baseline].dictionary)
         tokens = batch["ntokens"]
-        steps = {name: partial(training.step, batch) for name, training in trainings.items()}
         yield from compare(
             comparison,
             shape,
             [tokens],
-            {name: timed(step) for name, step in steps.items()},
+            {name: timed(partial(training.step, batch)) for name, training in trainings.items()},
             {name: training.flops_per_token(shape, tokens) for name, training in trainings.items()},
             {
                 system.name: partial(peak, partial(two_steps, comparison, system, shape), rehearsal, device)
                 for system in comparison.systems
             },
-            {name: partial(operations, step, device) for name, step in steps.items()},
         )
 
 
@@ -173,7 +171,6 @@ def generate(comparison: Comparison) -> Iterator[Measurement]:
                     name: partial(peak, partial(translate_alone, source, piece), tiny, device)
                     for name, source in sources.items()
                 },
-                {name: partial(engine.operations, [piece], device) for name, engine in engines.items()},
             )
 
 

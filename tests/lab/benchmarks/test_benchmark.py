@@ -56,8 +56,7 @@ def test_training(measured, tmp_path):
 
 
 def test_generation(measured):
-    options = "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2, "--profile"
-    section, rows, shown = measured("generation", *TINY, *options)
+    section, rows, shown = measured("generation", *TINY, "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2)
     assert section["by"] == "length"
     assert section["settings"]["beam"] == "2"
     assert [len(row["seconds"][0]) for row in rows] == [2, 2, 1, 1]  # two sentences, one by one and together
@@ -65,7 +64,6 @@ def test_generation(measured):
     assert [row["latency"] for row in rows[2:]] == [None, None]
     assert {row["memory"] for row in rows} == {None}
     assert "p99 ms" in shown
-    assert all(0 < row["operations"]["aten::addmm"] < sum(row["operations"].values()) for row in rows)
 
 
 @pytest.mark.parametrize(("size", "other"), [("small", "base"), ("base", "small")])

@@ -8,7 +8,7 @@ import pytest
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.lab.benchmarks import real_text
-from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, tables_of
+from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, table
 from resmlp_mt.lab.benchmarks.rivals import CTranslate2Engine
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.translate import kernels
@@ -33,9 +33,6 @@ class MadeUp:
     def first_sentence(self, line):
         return 0.25
 
-    def operations(self, batches):
-        return {"aten::mm": sum(map(len, batches)), f"aten::{self.name}": len(batches)}
-
 
 def test_figures_are_those_of_the_times_and_engines_take_turns(tmp_path):
     pytest.importorskip("matplotlib")
@@ -51,7 +48,7 @@ def test_figures_are_those_of_the_times_and_engines_take_turns(tmp_path):
     assert (quick.words, quick.latency, quick.first, quick.memory, quick.size) == (4, (0.5, 0.5), 0.25, 10, 20)
     assert (quick.same, quick.sentences, last.sentences) == (3, 3, 6)
     assert plain.scores["chrf2"]["score"] == 100 and last.scores is None
-    [cells] = tables_of(rows)
+    cells = table(rows)
     assert cells[2][:4] == ["one", "quick", "2 [2 - 2]", "2.00 [2.00 - 2.00]"]
     real_text.draw(rows, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
@@ -68,8 +65,6 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(folder, tmp_
     found, seconds = engine.translate(texts)
     assert found == expected and seconds > 0 and engine.first_sentence(texts[0]) > seconds
     assert engine.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-    spent = engine.operations([texts, texts])
-    assert spent["aten::topk"] > 0 and spent["outside of operations"] > 0
     engine.process.close()
     for name, message in ("nothing:a=1", "no such checkpoint or folder"), (f"{folder}@onednn", "@onednn is for check"):
         with pytest.raises(UserError, match=f"{name}: {message}"):
@@ -105,14 +100,12 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     common = "--data", tmp_path / "data", "--languages", "en", "de", "--engine", "plain", "--engine", "quick"
     text = "--text", f"{tmp_path / 'in.en'}:{tmp_path / 'in.de'}"
     run = in_process("benchmark translate", monkeypatch)
-    run(*common, *text, "--json", tmp_path / "o.json", "--markdown", tmp_path / "o.md", "--profile")
+    run(*common, *text, "--json", tmp_path / "o.json", "--markdown", tmp_path / "o.md")
     assert "quick" in capsys.readouterr().out
     found = json.loads((tmp_path / "o.json").read_text())
     assert found["command"].startswith("resmlp-mt benchmark translate --data ")
     assert [row["engine"] for row in found["rows"]] == ["plain", "quick"]
-    document = (tmp_path / "o.md").read_text()
-    assert "| in.en | quick |" in document
-    assert "| in.en, 8 sentences one at a time: ms in | plain | quick |" in document
+    assert "| in.en | quick |" in (tmp_path / "o.md").read_text()
     monkeypatch.setattr(real_text, "compare", None)  # the checks come before any measurement
     with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
         run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")
