@@ -161,8 +161,8 @@ install_torch() {
 if [[ -x $python ]]; then
     check_environment
     if [[ $(cat "$VENV/.ready" 2>/dev/null) == "$(stamp)" ]]; then
-        if [[ -n ${RESMLP_TORCH_PIP_ARGS:-} ]] || { nvidia-smi -L >/dev/null 2>&1 && ! torch_is "$python" 'torch.version.cuda'; }; then
-            say "$VENV is ready and keeps its torch: to install another, remove the folder and run this again"
+        if grep -qs '^cuda.* = None' "$VENV"/lib/python*/site-packages/torch/version.py && nvidia-smi -L >/dev/null 2>&1; then
+            say "$VENV has a torch without CUDA, but there is a GPU: to use it, remove $VENV/.ready and run this again"
         fi
         exit 0
     fi

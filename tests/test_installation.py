@@ -73,7 +73,7 @@ def calls(fake: dict[str, str]) -> list[str]:
     return Path(fake["FAKE_CALLS"]).read_text().splitlines()
 
 
-def test_set_up_installs_in_order_then_does_nothing(checkout: Path, fake: dict[str, str]) -> None:
+def test_set_up_installs_in_order_then_does_nothing(checkout: Path, fake: dict[str, str], tmp_path: Path) -> None:
     first = set_up(checkout, **fake)
     assert first.returncode == 0, first.stderr
     asked = calls(fake)
@@ -93,6 +93,13 @@ def test_set_up_installs_in_order_then_does_nothing(checkout: Path, fake: dict[s
         stream.write("\n")
     assert set_up(checkout, **fake).returncode == 0
     assert len(calls(fake)) > len(asked), "a changed project file must be installed"
+
+    torch = checkout / ".venv" / "lib" / "python3.11" / "site-packages" / "torch"
+    torch.mkdir(parents=True)
+    (torch / "version.py").write_text("cuda: Optional[str] = None\n")
+    assert set_up(checkout, **fake).stderr == ""
+    stub(tmp_path / "bin" / "nvidia-smi", "")
+    assert "a torch without CUDA, but there is a GPU" in set_up(checkout, **fake).stderr
 
 
 def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:

@@ -22,7 +22,7 @@ check_ready examples/multi30k/prepare.py de
 mkdir -p "$out"
 made_of="$(sha256sum < "$teacher" | cut -d' ' -f1) beam $beam" # the teacher's checksum
 if [ -n "$(ls -d "$out/train.txt" "$out"/data-bin.* 2> /dev/null)" ] && [ -f "$out/teacher.txt" ] && [ "$(cat "$out/teacher.txt")" != "$made_of" ]; then
-  die "$out/train.txt: of another teacher or beam: choose another WORK, or remove $out with its students"
+  die "$out/train.txt: is of another teacher or beam: choose another WORK, or remove $out with its students"
 fi
 if [ ! -f "$out/train.txt" ]; then
   fairseq-generate "$work/data-bin" --user-dir "${at}resmlp_mt" --path "$teacher" --gen-subset train \

@@ -52,13 +52,14 @@ def average() -> argparse.ArgumentParser:
 
 
 def _average(args: argparse.Namespace) -> None:
-    from resmlp_mt.common.files import check_can_be_written
+    from resmlp_mt.common.files import check_can_be_written, remove_unfinished
     from resmlp_mt.fairseq_plugin.trained import average_checkpoints, inputs_of, save_checkpoint
 
     check_can_be_written(args.output)
     counts = args.num_epoch_checkpoints, args.num_update_checkpoints
     inputs = inputs_of(args.inputs, args.output, *counts, args.checkpoint_upper_bound)
     print(f"averaging {', '.join(map(str, inputs))}")
+    remove_unfinished(args.output)
     save_checkpoint(average_checkpoints(inputs), args.output)
     print(f"wrote {args.output}")
 
@@ -86,7 +87,7 @@ def export() -> argparse.ArgumentParser:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from resmlp_mt.common.files import check_new
+    from resmlp_mt.common.files import check_new, remove_unfinished
     from resmlp_mt.export.hub_folder import TOLERANCE, Card, read_scores, text_of, write_hub_folder
     from resmlp_mt.fairseq_plugin.trained import load
 
@@ -96,6 +97,7 @@ def _export(args: argparse.Namespace) -> None:
     trained = load(args.checkpoints, args.data)
     text, learned = text_of(trained, args.data, args.codes)
     names = [path.name for path in args.checkpoints]
+    remove_unfinished(args.out)
     card = Card(args.out.name, names, args.license, args.trained_on, scores)
     difference = write_hub_folder(args.out, trained, text, learned, card, args.onnx)
     print(f"largest difference of a score from fairseq's: {difference:.1e} (allowed: {TOLERANCE:.0e})")

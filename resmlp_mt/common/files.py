@@ -102,14 +102,12 @@ def atomic_folder(path: PathLike, replace: bool = False) -> Iterator[Path]:
     """Make a folder that appears complete or not at all: yield an empty one, which gets its final name at the end.
 
     With ``replace`` it may replace an old one, in two steps: a kill between them leaves no folder, never a mixture.
-    What a killed run left is removed first, so no other process may be making the same folder.
     """
     path = Path(path)
     temporary = _unfinished(path, secrets.token_hex(4))
     new = temporary / "new"
     try:
         with one_line_write_errors(path):
-            remove_unfinished(path)
             new.mkdir(parents=True)
             yield new
             for file in filter(Path.is_file, new.rglob("*")):

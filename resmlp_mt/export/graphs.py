@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder, check_new
+from resmlp_mt.common.files import atomic_folder, check_new, remove_unfinished
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.nn.encoder_decoder import State, fold_
 from resmlp_mt.nn.memory import Memory
@@ -130,6 +130,7 @@ def add_graphs(folder: Path) -> float:
             raise UserError(f"the export needs {package}: pip install onnx onnxruntime")
     place = folder / FOLDER
     check_new(place)
+    remove_unfinished(place)
     model, _, _ = model_folder.load(folder)
     with atomic_folder(place) as new:
         write_graphs(new, model)

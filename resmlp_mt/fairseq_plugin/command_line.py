@@ -103,7 +103,7 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--retain-dropout-modules: give --retain-dropout too"
     elif "arch" in given:
         if given.bf16:
-            yield "--bf16: fairseq trains so on TPUs only: leave it out, or give --amp"
+            yield "--bf16: fairseq trains in bf16 on TPUs only: leave it out, or give --amp"
         if given.fp16 and (given.cpu or not has_gpu):
             yield "--fp16 with --cpu, or no GPU that PyTorch sees: fairseq trains in 16 bits on a GPU only: give --amp"
         if given.lr_scheduler == "inverse_sqrt" and given.warmup_updates == 0:

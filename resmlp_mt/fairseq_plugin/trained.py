@@ -14,7 +14,7 @@ from fairseq.data import Dictionary
 from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, remove_unfinished
+from resmlp_mt.common.files import PathLike, atomic_write, check_outputs
 from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary
 from resmlp_mt.fairseq_plugin import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import architecture_of, check_dictionaries, load_checkpoint, options_of, save
@@ -116,7 +116,6 @@ def without_optimizer(checkpoint: Mapping[str, Any], kind: str) -> Checkpoint:
 
 def save_checkpoint(checkpoint: Checkpoint, path: PathLike) -> None:
     """Write a checkpoint that appears whole or not at all; equal checkpoints give equal bytes."""
-    remove_unfinished(Path(path))  # what a kill left behind
     with atomic_write(path, "wb") as stream:
         save(checkpoint, stream)
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder, lock
+from resmlp_mt.common.files import atomic_folder, lock, remove_unfinished
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.encoder_decoder import Side, State
 from resmlp_mt.nn.memory import PagedMemory
@@ -58,6 +58,7 @@ def compiled_model(
             if not place.is_dir():
                 with open(place.with_suffix(".lock"), "a") as file:
                     lock(file, f"{place}: another process compiles the same for too long", LONGEST_WAIT)
+                    remove_unfinished(place)
                     if not place.is_dir():  # else another process was quicker
                         _make(model(), precision, shortlist, place)
             return _loaded(cfg, model, shortlist, place, threads)

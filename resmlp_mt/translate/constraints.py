@@ -84,7 +84,7 @@ class TargetWords:
             for cut in range(len(text) + 1):
                 if not (within[cut] and within[cut + 1]):
                     finishing[text[:cut]].append(number)
-        # by (does a phrase begin with a letter of a word?, its part that is there): the tokens that would complete it
+        # by (whether a phrase begins with a letter, its part that is there): the tokens that would complete it
         self._completing: dict[tuple[bool, str], list[int]] = defaultdict(list)
         last = max(map(len, finishing), default=0)  # characters: no token completes more of a phrase
         for phrase in avoided:

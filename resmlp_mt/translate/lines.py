@@ -236,7 +236,7 @@ def translate_file(
     if resume and out is None:
         raise UserError("--resume needs --output, the file to continue")
     if alignments and (not out or alignments.resolve() == out.resolve() or work.options.n_best > 1 or work.json):
-        problem = "needs --output and another file's name, and neither --n-best nor --json"
+        problem = "needs --output, another name than that, and no --n-best or --json"
         raise UserError(f"--alignments {alignments}: {problem}")
     if str(out).endswith(".gz"):
         raise UserError(f"{out}: would be plain text: give a name that does not end in .gz")

@@ -233,8 +233,8 @@ class Translator:
         for batch, hypotheses in zip(chosen, self._map(search_batch, chosen), strict=True):
             for number, found_here in zip(batch, hypotheses, strict=True):
                 if len(found_here) < options.n_best:
-                    few = f"n_best {options.n_best}: only {len(found_here)} translations"
-                    problem = f"{few if found_here else 'no translation'} within the limit of tokens"
+                    few = f"n_best {options.n_best}: there are only {len(found_here)} translations"
+                    problem = f"{few if found_here else 'there is no translation'} within the limit of tokens"
                     obeyed = "with all forced words and no avoided ones"
                     advice = "give a larger max_len_b, or fewer forced or avoided words"
                     raise UserError(f"{parts[number].text.place}{problem}, {obeyed}: {advice}")

@@ -139,7 +139,7 @@ def test_another_teacher_s_translations_are_not_taken_for_this_one_s(run, tmp_pa
     for variables in {"BEAM": "4"}, {"TEACHER": "work/other.pt"}:
         done = run(*translate, **variables)
         assert done.returncode == 2
-        assert "work/distillation/train.txt: of another teacher or beam: choose another WORK" in done.stderr
+        assert "work/distillation/train.txt: is of another teacher or beam: choose another WORK" in done.stderr
 
 
 @pytest.mark.parametrize(("language", "sets"), [("de", ["13"]), ("fr", ["12", "13"])])

@@ -159,7 +159,7 @@ def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(
         *(({"glossary": {"man": x}}, "glossary: give for each source term a target term") for x in ([], 5, [5])),
         (
             {"glossary": {"man": "an old man"}, "avoid": ["old"]},
-            "texts[1]: no translation within the limit of tokens, with all",
+            "texts[1]: there is no translation within the limit of tokens, with all",
         ),
     ],
 )
@@ -186,7 +186,7 @@ def test_the_command_takes_them_and_goes_on_only_with_the_same(folder, translato
     run(folder, "--input", text, "--output", out, "--resume", *given)
     assert out.read_text().splitlines() == [each.text for each in translator.translate(TEXTS, **options)]
     with pytest.raises(
-        UserError, match=f"^{text}:1: no translation within the limit of tokens, with all forced words and no"
+        UserError, match=f"^{text}:1: there is no translation within the limit of tokens, with all forced words and no"
     ):
         run(folder, "--input", text, "--prefix", "the", "--avoid", "the")
     terms.write_bytes(b"a\tb\n\n")

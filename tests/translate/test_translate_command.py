@@ -162,8 +162,8 @@ def test_options_reach_the_translator(run, folder, too_long, capsys):
         (b"", ["--resume"], "--resume needs --output, the file to continue"),
         (b"", ["--output", "b.gz"], "b.gz: would be plain text: give a name that does not end in .gz"),
         (b"", ["--output", "."], ".: is there already: move it away, or choose another name"),
-        (b"", ["--alignments", "a"], "--alignments a: needs --output and another file"),
-        (b"", ["--alignments", "a", "--output", "b", "--n-best", 2], "--alignments a: needs --output and"),
+        (b"", ["--alignments", "a"], "--alignments a: needs --output, another name"),
+        (b"", ["--alignments", "a", "--output", "b", "--n-best", 2], "--alignments a: needs --output, another"),
     ],
 )
 def test_mistakes(run, tmp_path, monkeypatch, given, arguments, message):

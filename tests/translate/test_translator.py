@@ -101,7 +101,7 @@ def test_a_length_to_the_power_of_fifty_is_a_number(translator, penalty):
 
 def test_how_wide_the_search_is(translator, monkeypatch):
     few = {"beam": 200, "n_best": 200, "max_len_b": 1}
-    with pytest.raises(UserError, match=r"^texts\[1\]: n_best 200: only \d+ translations have so few tokens, "):
+    with pytest.raises(UserError, match=r"^texts\[1\]: n_best 200: there are only \d+ translations within the limit"):
         translator.translate(["A man.", LONG], too_long="split", **few)
     assert len(translator.translate("A man.", **{**few, "max_len_b": 2})) == 200
     monkeypatch.setitem(translator.generation, "num_beams", 1)

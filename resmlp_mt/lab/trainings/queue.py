@@ -33,7 +33,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import JsonFile, PathLike, checksum, read_lines
+from resmlp_mt.common.files import JsonFile, PathLike, checksum, one_line_write_errors, read_lines
 from resmlp_mt.common.workers import end_with_parent
 from resmlp_mt.data.binarized import lengths
 from resmlp_mt.data.languages import check_code, check_folder
@@ -296,11 +296,14 @@ class TrainingFolder:
         return {"options": self.options, "data": self.sums}
 
     def empty(self) -> None:
-        """Delete what earlier runs left in the folder."""
+        """Delete what earlier runs left in the folder. If this is killed, the folder needs ``--retrain`` again."""
         if not self.folder.exists():
             return
-        with contextlib.closing(locked(self.folder)):
+        with one_line_write_errors(self.folder), contextlib.closing(locked(self.folder)):
             self._check_ours()
+            state = self.state
+            state.values = {"training": {"options": None, "data": self.sums}}
+            state.save()
             for path in sorted(self.folder.iterdir(), key=lambda path: path.name == "row.json"):  # the record last
                 if path.is_dir():
                     shutil.rmtree(path)

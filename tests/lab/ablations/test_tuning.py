@@ -68,8 +68,11 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     table = (tmp_path / "out" / "tuning.md").read_text()
     assert all(f"| paper | {each['trial']} | {each['epochs']} | {each['perplexity']:.2f} |" in table for each in others)
     assert "valid. perplexity" in capsys.readouterr().out
+    left = tmp_path / "out" / "4-epochs" / f"paper.{({2, 3} - {best}).pop()}" / ".left"  # of a trial that did not go on
+    left.parent.mkdir()
+    left.touch()
     in_process("ablate", monkeypatch)(*arguments, "--retrain", "paper")
-    assert len(commands) == 12
+    assert len(commands) == 12 and not left.exists()
     recipe.write_text(recipe.read_text().replace("--dropout 0.1", "--dropout 0.2"))
     with pytest.raises(UserError, match="A table: no trial is finished"):
         in_process("ablate", monkeypatch)(*arguments, "--table")
