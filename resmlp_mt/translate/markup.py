@@ -1,6 +1,7 @@
 """HTML, a fragment or a page: text is translated, everything else stays unchanged."""
 
 import html
+import re
 from html.parser import HTMLParser
 from itertools import accumulate
 
@@ -19,6 +20,7 @@ INLINE = _names(
 VOID = _names("area base br col embed hr img input link meta param source track wbr")
 KEPT = _names("audio canvas code iframe kbd math noscript object pre samp script style svg template textarea video")
 OPEN = INLINE | _names("dd dt li p td th")  # elements that the next block ends, if they have no end tag
+REFERENCE = re.compile(r"(&#?[0-9A-Za-z]+;?)")
 WITHIN = (INLINE | VOID | KEPT | {""}) - {"hr", "pre"}  # elements within a sentence, "" is text; all others split it
 
 
@@ -84,8 +86,9 @@ def add_html(document: Parts, text: str) -> None:
             kind, done = "block", next(ends, end - 1)
         raw = text[place : pieces[done][0]]
         if kind == "text":
-            seen = html.unescape(raw)
-            events += text_events(raw) if seen == raw else [Event("text", raw, seen)]
+            for part in REFERENCE.split(raw):  # behind the last tag the parser has not split them off
+                seen = html.unescape(part)
+                events += text_events(part) if seen == part else [Event("text", part, seen)]
         elif name == "br":
             events.append(Event("break", raw, " "))
         else:
