@@ -67,7 +67,7 @@ def request_model(limits: Limits) -> type[Request]:
     }
     names = TypedDict("RequestOptions", options, total=False)  # type: ignore[misc]
     names.__pydantic_config__ = CLOSED  # type: ignore[attr-defined]
-    limit = f"{limits.max_characters} characters in all sentences, and one more a sentence. More: status 413."
+    limit = f"{limits.max_characters} characters at most; each sentence counts one more. Otherwise status 413."
     texts: Any = (list[str], Field(description=limit))
     return create_model("TranslateRequest", __base__=Request, texts=texts, options=(names, {}))
 

@@ -123,8 +123,7 @@ class Service:
         if not re.fullmatch("[0-9]{1,9}", text):
             raise UserError(f"position is {text!r:.40}: give a whole number from 0")
         position = int(text)
-        matrices = self._translator.mixing_rows(position + 1)
-        layers = [None if each is None else each[:, position].tolist() for each in matrices]
+        layers = [None if row is None else row.tolist() for row in self._translator.mixing_rows(position)]
         return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
     async def _detect(self, request: HTTPRequest) -> Response:
@@ -181,7 +180,9 @@ class Service:
             job = replace(job, options=replace(job.options, glossary=self._glossary))
         most = self._limits.max_characters
         if job.characters > most:
-            problem = f"{job.name}: {job.characters:,} characters with a line end each, more than {most:,}"
+            problem = (
+                f"{job.name}: {job.characters:,} characters (a sentence counts one more); at most {most:,} are allowed"
+            )
             raise HTTPException(413, f"{problem}: send several requests")
         return job
 

@@ -276,20 +276,20 @@ class Translator:
             links_of_words,
         )
 
-    def mixing_rows(self, positions: int) -> list[Tensor | None]:
-        """Return the weights by which T positions of a translation read earlier ones, in place of self-attention.
+    def mixing_rows(self, position: int) -> list[Tensor | None]:
+        """Return the weights by which a position of a translation reads earlier ones, in place of self-attention.
 
-        For each layer of the decoder these are the matrices A (without a band's part), H x T x T, the same for every
-        text: row t holds the weights of positions 0 to t, ``</s>`` first. None: a layer without such a matrix.
+        For each layer of the decoder these are rows of its matrices A (without a band's part), H x (position + 1), the
+        same for every text; position 0 is ``</s>``. None: a layer without such a matrix.
         """
-        limit = self.cfg.decoder.positions
-        if not 0 <= positions <= limit:
-            raise UserError(f"positions {positions}: give a number from 0 to {limit}")
+        last = self.cfg.decoder.positions - 1
+        if not 0 <= position <= last:
+            raise UserError(f"position {position}: give a number from 0 to {last}")
         rows: list[Tensor | None] = []
         for layer in self.model.decoder.layers:
             mixing = None if layer.mixing is None else layer.mixing.mixing
-            matrix = mixing.rows(0, positions).detach() if isinstance(mixing, TokenMixing) else None
-            rows.append(matrix.unsqueeze(0) if matrix is not None and matrix.dim() == 2 else matrix)
+            row = mixing.rows(position, position + 1).detach() if isinstance(mixing, TokenMixing) else None
+            rows.append(None if row is None else row.reshape(-1, position + 1))
         return rows
 
 

@@ -52,10 +52,10 @@ class FakeTranslator:
         known = {"token_scores": scores, "words": list(zip(turned, scores, strict=True)), "word_links": links}
         return Translation(" ".join(turned), -0.5 * rank, turned, words, weights, **known)
 
-    def mixing_rows(self, positions):
-        if positions > POSITIONS:
-            raise UserError(f"positions {positions}: give a number from 0 to {POSITIONS}")
-        return [(torch.tensor([1.0, -1.0])[:HEADS, None, None] * torch.ones(positions, positions)).tril(), None]
+    def mixing_rows(self, position):
+        if position >= POSITIONS:
+            raise UserError(f"position {position}: give a number from 0 to {POSITIONS - 1}")
+        return [torch.tensor([1.0, -1.0])[:HEADS, None] * torch.ones(position + 1), None]
 
 
 class Client:
