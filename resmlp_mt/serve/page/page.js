@@ -383,11 +383,17 @@ function figure(heads, number, names, largest) {
 
 /** Takes a file's text, and its kind by the end of its name. */
 async function take(file) {
+  let text;
+  try {
+    text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
+  } catch {
+    throw new Problem(`${file.name} cannot be read as text in UTF-8.`);
+  }
   const end = file.name.match(/\.[^.]*$/)?.[0] ?? "";
   name = file.name.slice(0, file.name.length - end.length);
   ending = end || ".txt";
   byId("kind").value = ENDINGS[end.toLowerCase()] ?? "text";
-  byId("source").value = await file.text();
+  byId("source").value = text;
   translate();
 }
 
@@ -447,14 +453,14 @@ async function start() {
   });
   on("choose-file", "click", () => byId("file").click());
   on("file", "change", () => {
-    if (byId("file").files.length) take(byId("file").files[0]);
+    if (byId("file").files.length) take(byId("file").files[0]).catch(tell);
     byId("file").value = "";
   });
   document.addEventListener("dragover", (event) => event.preventDefault());
   document.addEventListener("drop", (event) => {
     if (!event.dataTransfer.files.length) return;
     event.preventDefault();
-    take(event.dataTransfer.files[0]);
+    take(event.dataTransfer.files[0]).catch(tell);
   });
   on("copy", "click", () => copy().catch(tell));
   on("save", "click", save);
