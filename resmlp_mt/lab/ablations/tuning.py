@@ -81,8 +81,8 @@ def results(recipe: Recipe, trials: Sequence[Trial]) -> list[Result]:
             row, _, number = each.name.rpartition(".")
             epochs, options = each.recipe.epochs_of(each.name), choices(recipe, row)[int(number) - 1]
             perplexity = None
-            if not each.has_diverged():
-                log = read_log(each.log)
+            log = read_log(each.log)
+            if not each.has_diverged() and log.is_finite(epochs):
                 log.check_updates(recipe.updates_per_epoch)
                 perplexity = log.figures(epochs).perplexity
             found.append(Result(row, int(number), options, epochs, perplexity, sum(each.runs), each.trained))
@@ -109,9 +109,10 @@ def tune(
         found = done + found
         if failed:
             raise UserError(f"not finished: {'; '.join(failed)}")
-        best = {row: [each.trial for each in done if each.row == row] for row in trials}
+        best = {row: [each for each in done if each.row == row] for row in trials}
+        goes_on = {row: [each.trial for each in best[row] if each.trial != 1 and each.perplexity] for row in best}
         trials = {  # a short round favours little dropout: so the unchanged row always goes on
-            row: [1, *[number for number in best[row] if number != 1][: max(1, len(numbers) // recipe.tune.reduction)]]
+            row: [1, *goes_on[row][: max(1, len(numbers) // recipe.tune.reduction)]]
             for row, numbers in trials.items()
             if len(best[row]) == len(numbers)
         }

@@ -56,12 +56,18 @@ class TrainingLog:
             skipped = max(20, updates // 100) if "loss_scale" in entry else 0  # in fp16, as gradients were too large
             if not last * per_epoch - skipped <= updates <= last * per_epoch:
                 raise UserError(
-                    f"{self.path}: {updates:.0f} updates after epoch {last}, not {last * per_epoch}: not the batches "
-                    "of the table's other rows; or set its updates_per_epoch right"
+                    f"{self.path}: {updates:.0f} updates after epoch {last}, but the recipe's updates_per_epoch makes "
+                    f"{last * per_epoch}: this row has other batches than the others, or updates_per_epoch is wrong"
                 )
         return last
 
+    def is_finite(self, epoch: int) -> bool:
+        """Return whether the perplexity after this epoch is a number; fairseq's is infinite from 128 bits a subword."""
+        return all("ppl" in entry for entry in self.validation.values() if entry.get("epoch") == epoch)
+
     def figures(self, last_epoch: int) -> TrainingFigures:
+        if not self.is_finite(last_epoch):
+            raise UserError(f"{self.path}: perplexity after epoch {last_epoch} is not finite: train with a lower --lr")
         speeds = [entry["wps"] for entry in self.training.values() if "wps" in entry]
         perplexities = {entry.get("epoch"): entry["ppl"] for entry in self.validation.values() if "ppl" in entry}
         if not self.parameters or not speeds or last_epoch not in perplexities:

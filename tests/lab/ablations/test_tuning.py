@@ -6,8 +6,9 @@ import pytest
 from test_ablate import run_forked
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import read_recipe
-from resmlp_mt.lab.ablations.tuning import choices, round_of
+from resmlp_mt.lab.ablations.tuning import Result, choices, round_of
 from scripts import in_process
 
 TUNE = """
@@ -77,6 +78,20 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     with pytest.raises(UserError, match="A table: no trial is finished"):
         in_process("ablate", monkeypatch)(*arguments, "--table")
     assert "| paper | 1 | 4 |" in (tmp_path / "out" / "tuning.md").read_text()
+
+
+def test_what_diverged_does_not_go_on(recipe, tmp_path, monkeypatch):
+    trained = []
+
+    def diverged(_, trials):
+        return [Result(each.name[:-2], int(each.name[-1]), "", 2, None, 0.0, {}) for each in trials]
+
+    monkeypatch.setattr(tuning, "results", diverged)
+    monkeypatch.setattr(tuning.queue, "digests", lambda data: {})
+    monkeypatch.setattr(tuning.queue, "train_all", lambda trials, _: trained.append([each.name for each in trials]))
+    recipe.write_text(recipe.read_text().replace("trials: 4", "trials: 2"))
+    tuning.tune(read_recipe(recipe), tmp_path, tmp_path, 1, frozenset({"paper"}), frozenset(), train=True)
+    assert trained == [["paper.1", "paper.2"], ["paper.1"]]
 
 
 def test_too_few_different_trials_are_told(recipe):

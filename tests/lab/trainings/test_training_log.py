@@ -55,7 +55,9 @@ def test_a_line_that_a_kill_has_cut_is_none(log, cut):
 def test_an_unfinished_log_and_other_batches_are_refused(log):
     with pytest.raises(UserError, match="not the log of a whole training of 3 epochs"):
         read_log(log(PARAMETERS, inner(10, 100), *epoch(2, 9.5, 20))).figures(3)
-    with pytest.raises(UserError, match="41 updates after epoch 2, not 40"):
+    with pytest.raises(UserError, match="perplexity after epoch 2 is not finite: train with a lower --lr"):
+        read_log(log(PARAMETERS, inner(10, 100), *epoch(1, 9.5, 20), *epoch(2, "inf", 20))).figures(2)
+    with pytest.raises(UserError, match="41 updates after epoch 2, but the recipe's updates_per_epoch makes 40"):
         read_log(log(*epoch(1, 9.5, 20), *epoch(2, 9.5, 41))).check_updates(20)
     in_fp16 = [line.replace('"train_wps"', '"train_loss_scale": "4", "train_wps"') for line in epoch(2, 9.5, 37)]
     assert read_log(log(*in_fp16)).check_updates(20) == 2  # three updates overflowed in fp16
