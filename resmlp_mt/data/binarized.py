@@ -13,7 +13,7 @@ from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetB
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder, write_json
 
-AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
+AGAIN = "make the data again by resmlp-mt prepare-text or fairseq-preprocess"
 
 _HEAD = struct.Struct("<9sQBQ")
 """Header of an index: magic, version, code of the numbers' type, number of sentences. Lengths and starts follow."""
@@ -117,13 +117,15 @@ def sample(data: Path, folder: Path, langs: tuple[str, str], pairs: int, seed: i
 
 def prefixes(folder: Path, subset: str, langs: tuple[str, str]) -> list[Path]:
     """Return the paths of the source and target files without ``.bin`` or ``.idx``."""
-    return [folder / f"{subset}.{langs[0]}-{langs[1]}.{lang}" for lang in langs]
+    pairs = "-".join(langs), "-".join(langs[::-1])  # fairseq reads data of either direction
+    pair = next((each for each in pairs if (folder / f"{subset}.{each}.{langs[0]}.idx").exists()), pairs[0])
+    return [folder / f"{subset}.{pair}.{lang}" for lang in langs]
 
 
 def open_binarized(prefix: Path, entries: int | None = None) -> MMapIndexedDataset:
     """Check and open a binarized text. Each item is a sentence: an array of numbers that ends with ``</s>``."""
     if not MMapIndexedDataset.exists(str(prefix)):
-        raise UserError(f"{prefix}.bin: no such file: prepare the data first, by prepare_text.py or fairseq-preprocess")
+        raise UserError(f"{prefix}.bin: no such file: prepare the data first, by resmlp-mt prepare-text")
     check_binarized(str(prefix), entries)
     try:
         return MMapIndexedDataset(str(prefix))

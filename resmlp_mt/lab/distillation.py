@@ -57,11 +57,13 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     """Make binarized data whose training targets are a teacher's, in the new folder ``out``.
 
     ``generated``: what fairseq-generate printed for ``--gen-subset train``, one file per shard. Other files are copied.
-    Original pairs, if kept, come last in ``train`` (fairseq reads ``train1`` only with ``--upsample-primary 1``).
+    Original pairs, if kept, come last in ``train``.
     """
     check_outputs([out], [data.folder, *generated])
     check_new(out)
     langs = data.source, data.target
+    if Path(f"{prefixes(data.folder, 'train1', langs)[0]}.idx").exists():
+        raise UserError(f"{data.folder}: training would add train1, which is not translated: make one train of both")
     sources, references = data.sides("train")
     lengths(data.folder, "train", langs)  # refuses sides with different numbers of sentences
     _check_sources(generated, data, sources)
@@ -70,9 +72,10 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     hypotheses = ordered_texts(printed, len(sources))
     dictionary = data.dictionary(data.target)
     with atomic_folder(out) as folder:
-        old, new = (prefixes(place, "train", langs) for place in (data.folder, folder))
+        old = prefixes(data.folder, "train", langs)
+        new = [folder / path.name for path in old]
         for path in sorted(data.folder.iterdir()):
-            if path.is_file() and not path.name.startswith(f"train.{data.source}-{data.target}."):
+            if path.is_file() and not path.name.startswith(f"{old[0].stem}."):
                 shutil.copyfile(path, folder / path.name)
         times = 2 if keep_original else 1
         with _builder(new[0], data.dictionary(data.source)) as side:

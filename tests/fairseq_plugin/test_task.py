@@ -12,7 +12,7 @@ from resmlp_mt.data.binarized import check_binarized
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 from resmlp_mt.fairseq_plugin.task import Task
 
-AGAIN = "make the data again by prepare_text.py or fairseq-preprocess"
+AGAIN = "make the data again by resmlp-mt prepare-text or fairseq-preprocess"
 
 
 @pytest.fixture

@@ -124,6 +124,17 @@ def test_nothing_is_written_over(data, write, tmp_path):
             distill(write(), data, tmp_path / name)
 
 
+def test_data_of_the_other_direction_is_read_and_train1_refused(data, write, tmp_path):
+    for path in data.folder.glob("*.xx-yy.*"):
+        path.rename(path.with_name(path.name.replace("xx-yy", "yy-xx")))
+    distill(write(), data, tmp_path / "new")
+    assert {path.name for path in (tmp_path / "new").iterdir()} == {path.name for path in data.folder.iterdir()}
+    for path in data.folder.glob("train.*"):
+        shutil.copy(path, path.with_name(path.name.replace("train", "train1")))
+    with pytest.raises(UserError, match="training would add train1"):
+        distill(write(), data, tmp_path / "other")
+
+
 def test_sources_may_be_running_text_where_the_data_says_how(data, sentences, write, tmp_path, monkeypatch):
     assert data.running_text()("w@@ 1 , ( w2 )") == "w@@ 1 , ( w2 )"
     (tmp_path / "codes").write_text("#version: 0.2\nw 1\n")
