@@ -79,6 +79,8 @@ class TextEngine:
         self.name, path = system.name, Path(system.path)
         if not path.exists():
             raise UserError(f"{self.name}: no such checkpoint or folder")
+        if system.rival and path.is_dir():
+            raise UserError(f"{self.name}: is a folder: give the checkpoint or .npz that it was made from")
         if system.library != "blas" and (path.is_dir() or system.rival):
             raise UserError(f"{self.name}: @{system.library} is for checkpoints in fairseq's own search: leave it out")
         self._tokenizer: Tokenizer | None = None

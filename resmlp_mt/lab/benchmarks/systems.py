@@ -23,6 +23,7 @@ from resmlp_mt.data.binarized import made_up_dictionary
 from resmlp_mt.lab.analysis.flops import TranslationModel, of_options
 from resmlp_mt.lab.benchmarks.rivals import PACKAGES
 from resmlp_mt.lab.models import build_model, training_args
+from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 
 _BOTH_SIDES = (
     "encoder_embed_dim={size.width},decoder_embed_dim={size.width}"
@@ -140,7 +141,8 @@ class System:
 
 def split_options(text: str) -> list[str]:
     """``"a=[1,2],b"`` is ``["a=[1,2]", "b"]``: commas end an option where the name of another follows."""
-    return re.split(r",(?=(?:--)?[a-z][\w-]*(?:[=,]|$))", text) if text else []
+    mixings = "|".join(TOKEN_MIXINGS)  # --mixing-of-encoder-layers has a list of them
+    return re.split(rf",(?!(?:{mixings})(?:,|$))(?=(?:--)?[a-z][\w-]*(?:[=,]|$))", text) if text else []
 
 
 def as_argument(option: str) -> str:
@@ -254,6 +256,6 @@ class Comparison:
     def __post_init__(self) -> None:
         names = [system.name for system in self.systems]
         if self.baseline not in names:
-            raise UserError(f"--baseline {self.baseline}: none of the systems: {', '.join(names)}")
+            raise UserError(f"{self.baseline} is not among the systems: give --baseline, one of {', '.join(names)}")
         if len(set(names)) < len(names):
             raise UserError(f"a system is given twice: {', '.join(names)}")

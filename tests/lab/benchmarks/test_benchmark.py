@@ -80,7 +80,7 @@ def test_titles_name_the_size_that_is_measured_and_no_two_comparisons_have_one_t
         (["training", "--shapes", "0x0"], "no shape"),
         (["training", "--json", "/dev/null"], "/dev/null: is not a regular file"),
         (["generation", "--system", "any.pt"], "any.pt: give an architecture; benchmark translate"),
-        (["training", "--baseline", "lstm"], "--baseline lstm: none of the systems: resmlp_transformer, transformer"),
+        (["training", "--baseline", "lstm"], "lstm is not among the systems: give --baseline, one of "),
         (["training", "--system", "transformer:nonsense=1"], "unrecognized arguments: --nonsense=1"),
         (["training", "--system", "resmlp_transformer:cpu-matmul=blas"], "here: write resmlp_transformer@onednn"),
     ],

@@ -66,7 +66,8 @@ def test_a_folder_in_a_process_of_its_own_translates_as_in_this_one(folder, tmp_
     assert found == expected and seconds > 0 and engine.first_sentence(texts[0]) > seconds
     assert engine.size == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     engine.process.close()
-    for name, message in ("nothing:a=1", "no such checkpoint or folder"), (f"{folder}@onednn", "@onednn is for check"):
+    is_folder = f"ctranslate2/{folder}", "is a folder: give the checkpoint"
+    for name, message in is_folder, ("nothing:a=1", "no such checkpoint"), (f"{folder}@onednn", "@onednn is for check"):
         with pytest.raises(UserError, match=f"{name}: {message}"):
             TextEngine(Source(System(name)), str(tmp_path))
 

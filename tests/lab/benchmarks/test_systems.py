@@ -41,6 +41,8 @@ def test_options_of_a_system_come_last_and_those_of_a_checkpoint_are_data():
     given = options("resmlp_transformer:encoder_layers=1,--layerscale-init=0.5,no_scale_embedding")
     assert (given.encoder_layers, given.decoder_layers, given.layerscale_init) == (1, 4, 0.5)
     assert given.no_scale_embedding
+    given = options("resmlp_transformer:mixing_of_encoder_layers=gated,none,mixing_heads=2,encoder_layers=2")
+    assert (given.mixing_of_encoder_layers, given.mixing_heads) == ("gated,none", 2)
     given = ["a-b=1", "--flag", "a=[1, 2]", "a=__import__('os')"]
     assert list(map(as_override, given)) == [("a_b", 1), ("flag", True), ("a", [1, 2]), ("a", "__import__('os')")]
 
