@@ -1,6 +1,7 @@
 """``ablate``: train the rows that are not finished; write their figures as text, Markdown, JSON and pictures."""
 
 import argparse
+import shlex
 import statistics
 import warnings
 from collections.abc import Mapping, Sequence
@@ -193,10 +194,10 @@ class Table:
         if self.seeds:
             lines += [
                 "Over seeds: mean +- standard deviation (n - 1); words/s and processor time are means.",
-                f"minus {self.baseline}: difference of the means, with Welch's t interval ({CONFIDENCE:.0%}), of "
-                "chance in training, not corrected for the number of rows; **: zero is outside of it. "
-                f"p < {SIGNIFICANT}: paired bootstrap beside the same seed of {self.baseline}, of chance in the "
-                "sentences.",
+                f"minus {self.baseline}: difference of the means, with Welch's t interval ({CONFIDENCE:.0%}), "
+                "which covers chance in training and is not corrected for the number of rows; **: zero is outside of "
+                f"it. p < {SIGNIFICANT}: paired bootstrap against the same seed of {self.baseline}, which covers "
+                "chance in the choice of sentences.",
             ]
         lines += repeated({self.label(row): row.runs for row in self.figures})
         for key, name in METRICS.items():
@@ -244,7 +245,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], a
         text, bootstrap = texts[row.name, row.seed], None
         if row.name != recipe.baseline and (recipe.baseline, row.seed) in texts:
             bootstrap = paired_bootstrap(text, texts[recipe.baseline, row.seed], expected, language)
-        options, training = " ".join(recipe.own_options(row.name)), log.figures(recipe.epochs_of(row.name))
+        options, training = shlex.join(recipe.own_options(row.name)), log.figures(recipe.epochs_of(row.name))
         found = row.trained, detokenized_scores(text, expected, language), bootstrap, row.runs
         figures.append(Figures(row.name, row.seed, options, training, sum(row.runs), *found))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"

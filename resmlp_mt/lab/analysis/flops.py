@@ -10,7 +10,6 @@ both of its factors. This gives the cost of training the systems of table 5, and
 """
 
 import argparse
-import ast
 import json
 import os
 import shlex
@@ -24,6 +23,7 @@ from fairseq.models import ARCH_MODEL_NAME_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import markdown_table, text_table
+from resmlp_mt.fairseq_plugin.checkpoints import evaluate
 from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, model_config
 from resmlp_mt.lab.models import training_args
 from resmlp_mt.nn import LayerConfig
@@ -131,7 +131,7 @@ def convs2s(args: Any, vocabulary: int) -> TranslationModel:
     drops.
     """
     width, out = args.encoder_embed_dim, args.decoder_out_embed_dim
-    encoder, decoder = _layers(args.encoder_layers), _layers(args.decoder_layers)
+    encoder, decoder = evaluate(args.encoder_layers), evaluate(args.decoder_layers)
     in_encoder, in_decoder = _convolutions(encoder), _convolutions(decoder)
     attention = sum(4 * channels * width for channels, _ in decoder)
     ends = 2 * width * decoder[0][0] + 2 * decoder[-1][0] * out + 2 * out * vocabulary
@@ -152,15 +152,6 @@ def _convolutions(layers: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
         found.append((convolution + residual, (kernel - 1) * convolution))
         before = channels
     return found
-
-
-def _layers(text: str) -> list[tuple[int, int]]:
-    """Read channels and kernels from fairseq's ``[(512, 3)] * 9 + [(1024, 3)] * 4`` without running it as code."""
-    layers: list[tuple[int, int]] = []
-    for part in text.split("+"):
-        numbers, _, times = part.partition("*")
-        layers += ast.literal_eval(numbers.strip()) * int(times or 1)
-    return layers
 
 
 def lstm(args: Any, vocabulary: int) -> TranslationModel:
@@ -210,7 +201,7 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():
         raise UserError(f"{ROOT / script}: no such file: the recipes are in the checkout: start resmlp-mt cost")
-    environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE")}
+    environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE", "FP16")}
     done = subprocess.run(
         ["bash", script, system], cwd=ROOT, env={**environment, "DRY_RUN": "1"}, capture_output=True, text=True
     )

@@ -270,14 +270,14 @@ def bands_of(model: ResMLPTransformerModel) -> dict[tuple[str, int], Band]:
 
 
 @torch.no_grad()
-def read_bands(
-    model: ResMLPTransformerModel, pairs: Sequence[tuple[Tensor, Tensor]], sentence: int = 1
-) -> list[TextBand]:
+def read_bands(model: ResMLPTransformerModel, sides: Sequence[Sequence[Tensor]], sentence: int = 1) -> list[TextBand]:
     """Run a model on the first ``MOST_SENTENCES`` pairs; keep all weights of pair ``sentence``, counted from 1."""
-    if not 1 <= sentence <= len(pairs):
-        raise UserError(f"--sentence {sentence}: the text has {len(pairs):,} sentences: give one of them")
+    sources, targets = sides
+    if not 1 <= sentence <= len(sources):
+        raise UserError(f"--sentence {sentence}: the text has {len(sources):,} sentences: give one of them")
+    numbers = sentence - 1, *range(min(len(sources), MOST_SENTENCES))
     # the decoder begins with </s>, as fairseq has it
-    texts = [(source, target.roll(1)) for source, target in (pairs[sentence - 1], *pairs[:MOST_SENTENCES])]
+    texts = [(sources[number], targets[number].roll(1)) for number in numbers]
     bands = bands_of(model)
     predicted: dict[Band, list[Tensor]] = {band: [] for band in bands.values()}
     hooks = [

@@ -182,8 +182,8 @@ def run(args: argparse.Namespace) -> None:
     most = max(mixing.length for mixing in readings[-1].mixings)
     if args.length is not None and not 2 <= args.length <= most:
         raise UserError(f"--length {args.length}: the model has {most} positions: give 2 to {most}")
-    parameters = load_checkpoint(last)["model"] if args.prune else {}
-    if args.prune and not all(f"{each.key}.weight" in parameters for each in readings[-1].mixings):
+    checkpoint = load_checkpoint(last) if args.prune else {}
+    if args.prune and not all(f"{each.key}.weight" in checkpoint["model"] for each in readings[-1].mixings):
         raise UserError(f"{last}: an A of moving averages has no weights to prune: leave out --prune")
     used = used_of(readings, args.length)
     files = Report(readings, used, bands_in_text(args) if args.data is not None else ()).files()
@@ -199,10 +199,11 @@ def run(args: argparse.Namespace) -> None:
     for name, content in files.items():
         write_whole(out / name, content)
     print(f"wrote {out / 'index.html'}")
-    for share, file in pruned_files.items():
-        checkpoint = load_checkpoint(last)
-        save_checkpoint(matrices.pruned(checkpoint, model_of(last, checkpoint), share, used), file)
-        print(f"wrote {file}")
+    if pruned_files:
+        model = model_of(last, checkpoint)
+        for share, file in pruned_files.items():
+            save_checkpoint(matrices.pruned(checkpoint, model, share, used), file)
+            print(f"wrote {file}")
 
 
 def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
@@ -210,5 +211,5 @@ def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
     trained = load([path], args.data)
     if not matrices.bands_of(trained.model):
         raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
-    pairs = list(zip(*DataBin(Path(args.data), *trained.languages).sides(args.subset), strict=True))
-    return matrices.read_bands(trained.model, pairs, args.sentence)
+    sides = DataBin(Path(args.data), *trained.languages).sides(args.subset)
+    return matrices.read_bands(trained.model, sides, args.sentence)

@@ -179,7 +179,7 @@ def predicted(model, side, tokens):
 
 def test_means_and_spreads_are_over_all_positions_of_the_text():
     model = build(**BANDED).eval()
-    found = matrices.read_bands(model, TEXT, sentence=2)
+    found = matrices.read_bands(model, list(zip(*TEXT, strict=True)), sentence=2)
     assert [each.name for each in found] == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
     encoder, decoder = found[0], found[2]
     assert (encoder.offsets, decoder.offsets) == ([-2, -1, 0, 1, 2], [-2, -1, 0])
