@@ -69,7 +69,7 @@ def benchmark() -> argparse.ArgumentParser:
     output = parser.add_argument_group("output, beside the tables")
     output.add_argument("--json", metavar="FILE", help="all figures")
     output.add_argument("--markdown", metavar="FILE", help="the tables")
-    output.add_argument("--plots", metavar="FOLDER", help="PNG files; needs matplotlib")
+    add_path(output, "--plots", "FOLDER", "PNG files; needs matplotlib")
     return parser
 
 

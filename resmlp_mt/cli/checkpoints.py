@@ -1,7 +1,6 @@
 """Commands on checkpoints: ``average`` them, ``export`` them as a folder, and its graphs by ``export onnx``."""
 
 import argparse
-from pathlib import Path
 
 from resmlp_mt.cli.arguments import add_flag, add_path, add_user_dir, command_parser, import_user_dir
 
@@ -30,7 +29,7 @@ written to FOLDER/onnx, which must not exist yet and appears whole, for --engine
   encoder.onnx        source -> keys, values, mask
   decoder_step.onnx   previous, past, keys, values, mask -> log_probabilities, longer_past, attention
 
-Before, the scores of searches are compared with PyTorch's.
+Before writing, the command compares the scores of searches with PyTorch's.
 
 example:
   resmlp-mt export onnx en-de
@@ -40,7 +39,7 @@ example:
 def average() -> argparse.ArgumentParser:
     parser = command_parser(AVERAGED, _average)
     files = "one directory of checkpoints (with one of the --num options), or checkpoint files, oldest first"
-    parser.add_argument("--inputs", nargs="+", type=Path, required=True, metavar="PATH", help=files)
+    add_path(parser, "--inputs", "PATH", files, nargs="+", required=True)
     add_path(parser, "--output", "FILE", "the averaged checkpoint to write", required=True)
     number = parser.add_mutually_exclusive_group()
     for kind, name in ("epoch", "checkpointE.pt"), ("update", "checkpoint_E_U.pt"):

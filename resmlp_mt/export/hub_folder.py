@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import resmlp_mt
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_folder, check_new, read_object
+from resmlp_mt.common.files import PathLike, atomic_folder, check_new, open_input, read_object
 from resmlp_mt.common.progress import markdown_table
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.export.graphs import add_graphs
@@ -161,13 +161,13 @@ def text_of(trained: Trained, data: PathLike, codes: PathLike | None) -> tuple[T
         raw.splitter()  # checks that the file is the one of the preparation
     path = Path(codes or raw.folder / raw.learned)
     settings = raw.settings(*trained.languages)
+    with open_input(path, decompressed=False) as file:
+        content = file.read()
     try:
         Tokenizer(settings, path, SPECIAL, SPECIAL)
-        return settings, path.read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise UserError(str(error)) from error
+    return settings, content
 
 
 def check_known(model: nn.Module) -> None:

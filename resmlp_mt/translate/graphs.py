@@ -85,6 +85,8 @@ class OnnxModel:
         self.cfg = model.cfg
         if not importlib.util.find_spec("onnxruntime"):
             raise UserError("engine onnx: needs ONNX Runtime: pip install onnxruntime")
+        if not place.is_dir():
+            raise UserError(f"{place}: no such folder: run resmlp-mt export onnx {place.parent}")
         try:
             self.encoder = GraphEncoder(OnnxGraph(place / ENCODER, threads), model.encoder)
             self.decoder = OnnxDecoder(OnnxGraph(place / STEP, threads), model)

@@ -18,7 +18,7 @@ from torch import Tensor
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, read_lines, read_parallel, remove_unfinished
 from resmlp_mt.text.tokenizer import END, PAD, UNKNOWN, Tokenizer
-from resmlp_mt.translate.model_folder import SHORTLIST, load
+from resmlp_mt.translate.model_folder import SHORTLIST, load_settings
 
 ALWAYS = ""  # the source token of the target tokens that every sentence may have
 
@@ -124,13 +124,13 @@ def make_shortlist(
     It has ``per_token`` target tokens for each source token, and the ``always`` most frequent ones for every sentence.
     """
     path = folder / SHORTLIST
-    model, tokenizer, _ = load(folder)
+    cfg, tokenizer, _ = load_settings(folder)
     if path.exists() and not overwrite:
         raise UserError(f"{path}: exists: give --overwrite to replace it")
     check_outputs([path], [*train, *(valid or [])])
-    if model.cfg.adaptive_cutoffs:
+    if cfg.adaptive_cutoffs:
         raise UserError(f"{folder}: its model has an adaptive softmax: no shortlist would make it faster")
-    limits = model.encoder.limit, model.decoder.limit
+    limits = cfg.encoder.positions, cfg.decoder.positions
     known = list(encoded(tokenizer, read_parallel(valid), limits)) if valid else []
     pairs = list(encoded(tokenizer, islice(read_parallel(train), lines), limits))
     if not pairs:

@@ -131,6 +131,7 @@ def test_mistakes_are_one_line_and_nothing_is_written(checkpoint, prepared, expo
     refused("is there already", out=tmp_path)
     unrecorded = shutil.copytree(prepared, tmp_path / "data", ignore=shutil.ignore_patterns("text.json"))
     refused(r"text\.json: cannot be read", data=unrecorded)
+    refused("codes: no such file", "--codes", tmp_path / "codes")
     (tmp_path / "codes").write_text("a b c d\n")
     refused("codes: not the learned subwords of bpe", "--codes", tmp_path / "codes")
     refused("codes: not what resmlp-mt score --json prints", "--scores", tmp_path / "codes")
