@@ -37,7 +37,8 @@ def main() -> None:
     from resmlp_mt.lab.machine import commit, now, processor  # not where --one runs: there it is the checkout's
 
     checkouts = [path.resolve() for path in args.checkouts]
-    for path in *(checkout / "resmlp_mt" for checkout in checkouts), args.data, args.checkpoint, args.text:
+    needed = args.data, args.checkpoint, args.text, args.json.resolve().parent
+    for path in *(checkout / "resmlp_mt" for checkout in checkouts), *needed:
         if not path.exists():
             parser.error(f"{path}: no such file or folder")
     with tempfile.TemporaryDirectory() as temporary:

@@ -3,7 +3,6 @@
 Elliott et al. 2016, "Multi30K: Multilingual English-German Image Descriptions": 29,000 / 1,014 / 1,000 pairs.
 """
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -12,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.common.errors import one_line_errors
 
 with one_line_errors():  # the imports take a second
-    from resmlp_mt.cli.arguments import nonempty_path
+    from resmlp_mt.cli.arguments import add_flag, add_path, command_parser
     from resmlp_mt.data.download import PublicFile
     from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpack_step
     from resmlp_mt.data.sources import PlainText
@@ -31,22 +30,15 @@ SHA256 = {
 LANGS = ("en", "de")
 SETS = {"train": "train", "valid": "val", "test": "test_2016_flickr"}  # our names and Multi30k's
 # Letter case, compounds, quotes and dashes are kept, so that the output looks like the reference.
-RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
+RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", symbols=4000))
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Prepare Multi30k English-German for fairseq.")
-    parser.add_argument("--out", type=nonempty_path, required=True, help="folder for all results")
-    parser.add_argument(
-        "--from",
-        dest="folder",
-        type=nonempty_path,
-        help="folder that has the six public .gz files (else: download them)",
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
-    )
+    parser = command_parser(description="Prepare Multi30k English-German for fairseq.")
+    add_path(parser, "--out", "OUT", "folder for all results", required=True)
+    add_path(parser, "--from", "DIR", "folder that has the six public .gz files (else: download them)", dest="folder")
+    add_flag(parser, "--overwrite", "write over files of OUT that no earlier preparation has made")
     args = parser.parse_args()
     folder = args.folder or args.out / "raw"
     raw = {name: [folder / f"{name}.{lang}.gz" for lang in LANGS] for name in SETS.values()}

@@ -1,6 +1,5 @@
 """Prepare Tatoeba, English to German: six .gz files of DIR -> OUT/data-bin. `--help` tells the options."""
 
-import argparse
 import sys
 from pathlib import Path
 
@@ -9,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninst
 from resmlp_mt.common.errors import one_line_errors
 
 with one_line_errors():  # the imports take a second
-    from resmlp_mt.cli.arguments import nonempty_path
+    from resmlp_mt.cli.arguments import add_flag, add_path, command_parser
     from resmlp_mt.common.files import checksum
     from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, format_summary, how_to_translate, prepare, unpack_step
     from resmlp_mt.data.sources import PlainText
@@ -27,19 +26,16 @@ SHA256 = {  # of the split that README.md describes
 LANGS = ("en", "de")
 SETS = ("train", "valid", "test")
 # As for Multi30k: letter case, compounds, quotes and dashes are kept; the same number of subwords.
-RECIPE = CorpusRecipe(Words("moses", dash_splits=False, normalize=False), Subwords("bpe", symbols=4000))
+RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", symbols=4000))
 
 
 def main() -> None:
     """Run the command."""
-    parser = argparse.ArgumentParser(description="Prepare Tatoeba English-German for fairseq.")
-    parser.add_argument("--out", type=nonempty_path, required=True, help="folder for all results")
-    parser.add_argument(
-        "--from", dest="folder", type=nonempty_path, required=True, help="folder that has (train|valid|test).(en|de).gz"
-    )
-    parser.add_argument(
-        "--overwrite", action="store_true", help="write over files of OUT that no earlier preparation has made"
-    )
+    parser = command_parser(description="Prepare Tatoeba English-German for fairseq.")
+    add_path(parser, "--out", "OUT", "folder for all results", required=True)
+    about = "folder that has (train|valid|test).(en|de).gz"
+    add_path(parser, "--from", "DIR", about, dest="folder", required=True)
+    add_flag(parser, "--overwrite", "write over files of OUT that no earlier preparation has made")
     args = parser.parse_args()
     raw = {name: [args.folder / f"{name}.{lang}.gz" for lang in LANGS] for name in SETS}
     plain = {name: [args.out / f"{name}.{lang}" for lang in LANGS] for name in SETS[1:]}
