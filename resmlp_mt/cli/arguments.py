@@ -55,8 +55,8 @@ def number_within(least: float, most: float) -> Callable[[str], Any]:
         except ValueError:
             value = float("nan")
         if not least <= value <= most:
-            whole = "a whole number " if kind is int else ""
-            raise argparse.ArgumentTypeError(f"{text} is not {whole}from {least:,} to {most:,}")
+            whole = "whole " if kind is int else ""
+            raise argparse.ArgumentTypeError(f"{text} is not a {whole}number from {least:,} to {most:,}")
         return value
 
     return number

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-NO_WAY = (errno.EACCES, errno.ENAMETOOLONG)  # a file that the user named cannot be reached
+UNREACHABLE = (errno.EACCES, errno.ENAMETOOLONG)  # a file that the user named cannot be reached
 
 
 class UserError(ValueError):
@@ -42,7 +42,7 @@ def one_line_errors() -> Iterator[None]:
             "or pip install this toolkit with its extra [train]"
         )
     except OSError as error:
-        if error.errno in NO_WAY and error.filename is not None:
+        if error.errno in UNREACHABLE and error.filename is not None:
             sys.exit(f"{error.filename}: cannot be reached: {error.strerror}: choose another name")
         if error.errno not in NO_ROOM:
             raise

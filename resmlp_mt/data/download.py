@@ -78,21 +78,18 @@ class PublicFile:
 
     def _fetch(self, part: Path) -> None:
         """Download the file from the first address that sends the right bytes."""
-        addresses = self.url, *self.mirrors
         if part.exists() and not self.problem(part):
             return
-        for number, url in enumerate(addresses):
+        for url, following in zip((self.url, *self.mirrors), (*self.mirrors, None), strict=True):
             why = _download(url, part)
             if why is None and (wrong := self.problem(part)):
                 part.unlink()
                 why = f"sent other bytes than expected ({wrong})"
             if why is None:
                 return
-            more = addresses[number + 1 : number + 2]
-            advice = f"trying {more[0]}" if more else "try later, or get the file by other means and name its folder"
-            if more:
-                print(f"{url}: {why}: {advice}", file=sys.stderr, flush=True)
-        raise UserError(f"{url}: {why}: {advice}")
+            if following is None:
+                raise UserError(f"{url}: {why}: try later, or get the file by other means and name its folder")
+            print(f"{url}: {why}: trying {following}", file=sys.stderr, flush=True)
 
 
 def _download(url: str, part: Path) -> str | None:

@@ -19,7 +19,7 @@ from resmlp_mt.text.words import LineTokenizer, Words, check_words, running_text
 
 NAME = "text.json"
 VERSION = 1  # of the file's contents, and of the rules in ``resmlp_mt.text.words``
-AGAIN = "prepare the data again (resmlp-mt prepare-text), or give fairseq's commands --tokenizer and --bpe"
+AGAIN = "prepare the data again (resmlp-mt prepare-text), or give --tokenizer and --bpe to fairseq's commands"
 # Allowed values of the file: regular expressions for their JSON. Older files also have "escape": false.
 RIGHT = {
     "version": str(VERSION),

@@ -101,7 +101,8 @@ class Steps:
         result = work()
         seconds, pairs = max(time.monotonic() - begun, 1e-9), result["pairs"]
         rate = round(pairs / seconds)
-        print(f"{step.name}: {pairs:,} pairs in {seconds:,.1f} s, {rate:,} pairs/s", flush=True)
+        if pairs:
+            print(f"{step.name}: {pairs:,} pairs in {seconds:,.1f} s, {rate:,} pairs/s", flush=True)
         for path in step.outputs:
             self._sums.pop(path, None)
         stamp = {"made_from": made_from, "outputs": self._output_sums(step), "result": result}

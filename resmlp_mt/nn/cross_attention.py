@@ -35,10 +35,10 @@ class CrossAttention(nn.Module):
         nn.init.xavier_uniform_(self.out_proj.weight)
         nn.init.zeros_(self.out_proj.bias)
 
-    def source(self, memory: Tensor, padding: Tensor | None = None) -> Source:
+    def source(self, encoded: Tensor, padding: Tensor | None = None) -> Source:
         """Return keys and values of the encoding, S x B x C'; ``padding`` (B x S) is true at padded positions."""
         keys, values = (
-            linear(memory).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
+            linear(encoded).unflatten(2, (self.num_heads, -1)).permute(1, 2, 0, 3)
             for linear in (self.k_proj, self.v_proj)
         )
         return Source(keys, values, None if padding is None else self.mask(padding, keys))

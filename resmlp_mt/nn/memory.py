@@ -1,4 +1,4 @@
-"""What a causal mixing remembers in step-by-step decoding. The caller owns it; the mixing writes and reads it."""
+"""What a mixing remembers of earlier positions. The caller owns it; the mixing writes and reads it."""
 
 import torch
 import torch.nn.functional as F
@@ -6,7 +6,7 @@ from torch import Tensor
 
 
 class Memory:
-    """The positions so far, T x B x C, joined by concatenation: the simple form, a reference for others."""
+    """The positions so far, T x B x C, concatenated: for passes over all positions, ONNX and transformers."""
 
     def __init__(self, kept: Tensor | None = None):
         self.kept = kept

@@ -132,7 +132,7 @@ def score(args: Namespace) -> dict[str, Any]:
     text = [moses.text(line) for line in words] if tokenized else words
     scores = detokenized_scores(text, reference, args.target_lang)
     if scores["sacrebleu"]["score"] < 1:
-        _remark("next to nothing of the reference: are these its translations, in its language, with subwords joined?")
+        _remark("sacreBLEU is below 1: are these translations of this text, in its language, with subwords joined?")
     if args.target_lang in UNSPACED - {"ja", "zh"}:
         _remark(f"sacreBLEU takes what is between spaces for a word, also in '{args.target_lang}': see chrF2 instead")
     if args.target_lang in UNSPACED and not (tokenized and args.tokenized_reference):

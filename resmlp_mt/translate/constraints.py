@@ -40,7 +40,7 @@ class Progress(NamedTuple):
 class Demand:
     """What a sentence's translation must contain: the prefix, and one form of each constraint, in token numbers.
 
-    A form that begins with ``</s>`` matches only at the start of the translation; each constraint has another form.
+    A form that begins with ``</s>`` matches only at the start of the translation; each constraint has one without it.
     """
 
     def __init__(self, prefix: Sequence[int] = (), forced: Sequence[Forms] = ()):

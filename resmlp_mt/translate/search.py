@@ -47,8 +47,8 @@ def search(
     """
     decoder, beam = model.decoder, options.beam or BEAM
     penalty = PENALTY if options.length_penalty is None else options.length_penalty
-    memory, padding = model.encoder(source)
-    state = decoder.start(memory, padding, candidates)
+    encoded, padding = model.encoder(source)
+    state = decoder.start(encoded, padding, candidates)
     lengths = (~padding).sum(1)
     longest = (options.max_len_a * lengths.double() + options.max_len_b).long().clamp(1, decoder.limit - 1)
     if constraints is not None:
@@ -60,8 +60,8 @@ def search(
     tokens = sentences.new_full((source.size(0), 1), END)  # a row a beam
     totals = scores  # of the same rows, scores after each token: BK x T
     attention: Tensor | None = None  # of the same rows: BK x T x S
-    known = lengths.tolist()
-    ended: list[list[Hypothesis]] = [[] for _ in known]
+    source_lengths = lengths.tolist()
+    ended: list[list[Hypothesis]] = [[] for _ in source_lengths]
     wanted = StepOptions(beam, model.cfg.pad, options.alignment, constraints)
     follow = continuations_of(decoder)
     shortest = int(longest.min())
@@ -87,7 +87,7 @@ def search(
             owners = sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
             attended = None if attention is None else attention[chosen]
             for number, (owner, row, total) in enumerate(zip(owners, rows, through[:, -1].tolist(), strict=True)):
-                kept = None if attended is None else attended[number, :, : known[owner]]
+                kept = None if attended is None else attended[number, :, : source_lengths[owner]]
                 ended[owner].append(Hypothesis(row, total / weight, gains[number], kept))
             found = found + ending.sum(1)
 
