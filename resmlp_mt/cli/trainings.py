@@ -43,7 +43,7 @@ def ablate() -> argparse.ArgumentParser:
 
 
 def scale() -> argparse.ArgumentParser:
-    parser = command_parser(CELLS, run_of("scaling.page"))
+    parser = command_parser(CELLS, run_of("scaling.study"))
     what = _add_trainings(parser, "examples/scaling/tatoeba.yaml", "CELL", "scaling")
     add_flag(what, "--dry-run", "train nothing; list the cells and their cost")
     return parser

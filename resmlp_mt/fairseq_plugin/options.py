@@ -242,7 +242,7 @@ def check_options(args: Any, target_symbols: int) -> None:
         require(width % parts == 0, f"--{name}-embed-dim {width} is not a multiple of {spelled}")
         idle = getattr(args, f"{name}_learned_pos", False) and not args.token_positional_embeddings
         require(not idle, f"--{name}-learned-pos needs --token-positional-embeddings")
-    noise = "--quant-noise-scalar: is not for these models: give --quant-noise-pq"
+    noise = "--quant-noise-scalar is not for these models: give --quant-noise-pq"
     require(not getattr(args, "quant_noise_scalar", 0), noise)
     if getattr(args, "share_all_embeddings", False) or getattr(args, "share_decoder_input_output_embed", False):
         out, dim = args.decoder_output_dim, args.decoder_embed_dim

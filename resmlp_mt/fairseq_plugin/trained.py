@@ -61,7 +61,7 @@ def inputs_of(
     if is_directory != (count is not None) or (count is None and upper_bound is not None):
         raise UserError(
             f"--inputs {inputs[0]}: give one directory with --num-epoch-checkpoints or --num-update-checkpoints (and "
-            "--checkpoint-upper-bound), or files without"
+            "--checkpoint-upper-bound), or files without these options"
         )
     folder = Path(output).parent  # may be that of a training, whose checkpoints stay
     kept = [checkpoint_paths(str(folder), each) for each in PATTERNS.values() if folder.is_dir()]

@@ -91,7 +91,7 @@ def test_the_command_line_wins_and_none_means_missing():
         ({"mixing_of_decoder_layers": "ssru,ema,ema"}, "ssru,ema,ema is for 3 layers: give 2, as --decoder-layers"),
         ({"mixing_band": 2, "mixing_of_decoder_layers": "linear,ssru"}, "--mixing-band 2 is for .* not linear, ssru"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
-        ({"quant_noise_scalar": 0.5}, "--quant-noise-scalar: is not for these models: give --quant-noise-pq"),
+        ({"quant_noise_scalar": 0.5}, "--quant-noise-scalar is not for these models: give --quant-noise-pq"),
         ({"share_all_embeddings": True, "decoder_output_dim": 8}, "shared embeddings need --decoder-output-dim 8 to"),
         ({"adaptive_softmax_cutoff": [9, 99]}, r"--adaptive-softmax-cutoff is \[9, 99\]: .* end below 44"),
         ({"max_target_positions": 65536, "mixing_heads": 64, "mixing_of_decoder_layers": "ssru,linear"}, " 1,099.5 GB"),

@@ -189,13 +189,15 @@ def test_words_that_must_or_must_not_come_out(page):
     expect(translation(page)).to_have_text("dogs two")
 
 
-def test_a_file_is_opened(page, tmp_path):
+def test_a_file_is_opened_if_it_is_text(page, tmp_path):
     path = tmp_path / "it.txt"
-    path.write_text("Grüße an alle")
-    with page.expect_file_chooser() as chooser:
-        page.get_by_role("button", name="Open a file").click()
-    chooser.value.set_files(path)
-    expect(translation(page)).to_have_text("alle an Grüße")
+    for encoding in "utf-8", "latin-1":
+        path.write_text("Grüße an alle", encoding)
+        with page.expect_file_chooser() as chooser:
+            page.get_by_role("button", name="Open a file").click()
+        chooser.value.set_files(path)
+        expect(translation(page)).to_have_text("alle an Grüße")
+    expect(page.locator("#problem")).to_have_text("it.txt cannot be read as text in UTF-8.")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

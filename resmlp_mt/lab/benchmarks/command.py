@@ -10,6 +10,7 @@ from pathlib import Path
 from resmlp_mt.common import matmul
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import write_json, write_whole
+from resmlp_mt.common.workers import cores
 from resmlp_mt.lab import machine
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import quiet
@@ -73,7 +74,7 @@ def comparisons(args: argparse.Namespace) -> list[Comparison]:
 def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     given = {name: value for name, value in vars(args).items() if value is not None}
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
-    threads = args.threads or len(os.sched_getaffinity(0))
+    threads = args.threads or cores()
     systems = tuple(map(System, args.system or ())) or comparison.systems
     size, title = comparison.size, comparison.title
     if args.size and SIZES[args.size] != size:  # with it another comparison may differ by its shapes alone

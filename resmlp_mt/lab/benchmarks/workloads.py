@@ -22,11 +22,10 @@ from resmlp_mt.fairseq_plugin.trainer import Trainer
 from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, peak, start_of
 from resmlp_mt.lab.benchmarks.measuring import Measurement, compare, timed
+from resmlp_mt.lab.benchmarks.rivals import BATCH
 from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
 from resmlp_mt.lab.models import build_model
 from resmlp_mt.translate.precision import keep_freed_memory
-
-BATCH = 64  # sentences that fairseq translates at a time
 
 Piece = tuple[list[list[str]], int]
 """A batch of source sentences in subwords, and the number of subwords of every translation, with ``</s>``."""

@@ -63,7 +63,7 @@ and what its log must have."""
 class SharedSettings:
     """What all trainings of a file have in common."""
 
-    title: str = MISSING  # of the table or page
+    title: str = MISSING  # of the table or study
     languages: str = MISSING  # source and target, such as en-de
     reference: str = MISSING  # running text of a target side, in the folder of the data
     batches: str = MISSING  # options of fairseq-train that make the batches

@@ -9,7 +9,7 @@ from scipy.stats import linregress, t
 
 from resmlp_mt.lab.scaling import laws
 from resmlp_mt.lab.scaling.laws import fit_family, fit_law, loss_by, points_of
-from resmlp_mt.lab.scaling.page import Study, study_picture
+from resmlp_mt.lab.scaling.study import Study, study_picture
 from resmlp_mt.lab.scaling.trend import paired, trend
 
 SIZES, AMOUNTS = np.geomspace(1e5, 1e8, 5), np.geomspace(1e6, 1e9, 5)

@@ -54,7 +54,7 @@ def trained(monkeypatch):
 
     monkeypatch.setattr("resmlp_mt.lab.trainings.queue.run", train)
     monkeypatch.setattr(laws, "RESAMPLES", 20)
-    monkeypatch.setattr("resmlp_mt.lab.scaling.page.study_picture", lambda study: b"a picture")  # takes seconds
+    monkeypatch.setattr("resmlp_mt.lab.scaling.study.study_picture", lambda study: b"a picture")  # takes seconds
     return begun
 
 

@@ -17,7 +17,7 @@ from resmlp_mt.common.files import check_outputs, check_replaced, write_json, wr
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.lab import drawing
-from resmlp_mt.lab.machine import describe, facts, made_by
+from resmlp_mt.lab.machine import facts, made_by, processor
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
 from resmlp_mt.lab.trainings.queue import duration, empty, known, repeated, train_all
@@ -256,7 +256,7 @@ def run(args: argparse.Namespace) -> None:
     )
     about = {
         **made_by("resmlp-mt scale"),
-        "machine": describe(threads=1)["processor"],
+        "machine": processor(),
         "trained": "; ".join(f"{count}: {each}" for each, count in trained.most_common()),
     }
     study = Study(recipe.title, len(cells), runs, families, tokens_a_character, about, recipe.search)
