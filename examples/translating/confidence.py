@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sacrebleu import sentence_chrf
 
 from resmlp_mt import Translator
-from resmlp_mt.common.errors import one_line_errors
+from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_parallel, write_json
 from resmlp_mt.lab.machine import describe, facts, made_by
 
@@ -39,6 +39,8 @@ def measured(translator: Translator, source: str, reference: str) -> dict[str, s
     pairs = list(read_parallel([source, reference]))
     found = translator.translate([text for text, _ in pairs], too_long="split")
     kept = [(one, right) for one, (_, right) in zip(found, pairs, strict=True) if one.words]
+    if len(kept) < 10:
+        raise UserError(f"{source}: {len(kept)} sentences with words: give ten or more")
     chrf = np.array([sentence_chrf(one.text, [right]).score for one, right in kept])
     bad = chrf.argsort(kind="stable").argsort() < len(kept) // 10
     rows = {"sentences": f"{len(kept):,}", "mean sentence chrF": f"{chrf.mean():.1f}"}

@@ -50,7 +50,10 @@ def main() -> None:
     parser.add_argument("--lines", type=int, help="use the first ones only")
     parser.add_argument("--json", help="write the results to this file")
     args = parser.parse_args()
-    sources, references = zip(*list(read_parallel([args.source, args.reference]))[: args.lines], strict=True)
+    pairs = list(read_parallel([args.source, args.reference]))[: args.lines]
+    if not pairs:
+        raise UserError(f"{args.source}: no lines to translate")
+    sources, references = zip(*pairs, strict=True)
     translator = Translator(args.folder)
     language = translator.tokenizer.settings.target_language
     plain = [each.text for each in translator.translate(sources)]

@@ -137,6 +137,8 @@ def main() -> None:
     goes, random = dictionary(args.train), Random(1)
     lines, references, tags = [], [], []
     for line, reference in read_parallel(args.test):
+        if not line.strip():
+            continue
         chosen_tags = chosen(len(WORD.findall(line)), random)
         document = document_of(tagged(line, chosen_tags), "html")
         if document.sentences == [line]:  # a line of two sentences would be translated as two
