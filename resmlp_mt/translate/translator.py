@@ -218,7 +218,8 @@ class Translator:
         """Return the ``n_best`` hypotheses of each part."""
         found: list[list[Hypothesis]] = [[] for _ in parts]
         shortlist = self.shortlist if options.shortlist else None
-        assert options.batch_tokens is not None  # set by translate_encoded
+        limit = options.batch_tokens
+        assert limit is not None  # set by translate_encoded
 
         def search_batch(batch: list[int]) -> list[list[Hypothesis]]:
             some = [parts[number] for number in batch]
@@ -229,7 +230,7 @@ class Translator:
             how = replace(options, alignment=some[0].aligned_by == "attention")
             return search(self._searched, source, how, candidates, constraints)
 
-        chosen = list(batches(parts, options.batch_tokens))
+        chosen = list(batches(parts, limit))
         for batch, hypotheses in zip(chosen, self._map(search_batch, chosen), strict=True):
             for number, found_here in zip(batch, hypotheses, strict=True):
                 if len(found_here) < options.n_best:
@@ -239,11 +240,14 @@ class Translator:
                     advice = "give a larger max_len_b, or fewer forced or avoided words"
                     raise UserError(f"{parts[number].text.place}{problem}, {obeyed}: {advice}")
                 found[number] = found_here[: options.n_best]
-        for part, best in zip(parts, found, strict=True):
-            if part.aligned_by == "omission":
-                rows = [omission(self.model, part.numbers, each.tokens, options.batch_tokens) for each in best]
-                best[:] = [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
-        return found
+
+        def aligned(part: Part, best: list[Hypothesis]) -> list[Hypothesis]:
+            if part.aligned_by != "omission":
+                return best
+            rows = [omission(self.model, part.numbers, each.tokens, limit) for each in best]
+            return [replace(each, attention=row) for each, row in zip(best, rows, strict=True)]
+
+        return list(self._map(aligned, parts, found))
 
     def _joined(self, text: Encoded, parts: Sequence[Hypothesis], options: Options, rules: Rules) -> Translation:
         """Return the translation made of all parts; its score is that of all their tokens, as if of one sentence."""
