@@ -50,6 +50,5 @@ def test_graphs_that_are_not_there_broken_or_another_model_s(folder, tmp_path):
         Translator(other, engine="onnx")
     path = other / "onnx" / "decoder_step.onnx"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(UserError, match=r"other/onnx: cannot be used") as error:
+    with pytest.raises(UserError, match=r"other/onnx: cannot be used"):
         Translator(other, engine="onnx")
-    assert "\n" not in str(error.value)
