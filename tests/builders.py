@@ -6,10 +6,10 @@ import numpy as np
 import torch
 from fairseq.data import Dictionary, data_utils
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+from oracle import ACTIVATIONS
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.options import BASE, PRESETS, apply_preset
-from resmlp_mt.nn.elementwise import ACTIVATIONS
 
 PAD, EOS = 1, 2
 POSITIONS = {"token_positional_embeddings": True}

@@ -32,6 +32,17 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return f"{argname}-{len(val)}" if isinstance(val, bytes) else None
 
 
+def fill_unfilled(self: pytest.ExceptionInfo, raised: tuple, fill=pytest.ExceptionInfo.fill_unfilled) -> None:
+    """Check, wherever ``pytest.raises`` catches a ``UserError``, that its message is one line."""
+    from resmlp_mt.common.errors import UserError
+
+    assert not isinstance(raised[1], UserError) or "\n" not in str(raised[1]), raised[1]
+    fill(self, raised)
+
+
+pytest.ExceptionInfo.fill_unfilled = fill_unfilled
+
+
 @pytest.fixture
 def small_files() -> Callable[[int], contextlib.AbstractContextManager[None]]:
     """A context manager: files of this process have at most so many bytes, as if the disk were full."""

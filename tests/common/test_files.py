@@ -55,9 +55,8 @@ def test_names_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     (tmp_path / "stdout").symlink_to("/proc/self/fd/1")
     for name in "file/below/it", "", "x" * 300, "/dev/null", "stdout":
-        with pytest.raises(UserError, match=f"^{tmp_path / name}: ") as error, atomic_write(tmp_path / name) as file:
+        with pytest.raises(UserError, match=f"^{tmp_path / name}: "), atomic_write(tmp_path / name) as file:
             file.write("x")
-        assert "\n" not in str(error.value)
     assert _names(tmp_path) == ["file", "stdout"]
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode) and (tmp_path / "stdout").is_symlink()
 

@@ -32,9 +32,8 @@ def test_a_bad_line_is_told(tmp_path, lines, message):
     with pytest.raises(UserError, match=r"dict\.de\.txt: no such file: give fairseq's folder"):
         read_dictionary(path)
     path.write_text(lines)
-    with pytest.raises(UserError, match=f"dict.de.txt: {message}: copy the one") as error:
+    with pytest.raises(UserError, match=f"dict.de.txt: {message}: copy the one"):
         read_dictionary(path)
-    assert "\n" not in str(error.value)
     path.write_text("a 1\na 3 #fairseq:overwrite\nb c 2\n")  # fairseq allows this
     assert read_dictionary(path).symbols[4:] == ["a", "a", "b c"]
 

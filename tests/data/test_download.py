@@ -78,9 +78,8 @@ def test_what_stalls_goes_on_where_it_stands(server: Server, tmp_path: Path, mon
     ],
 )
 def test_reported(server, tmp_path, fault, known, message):
-    with pytest.raises(UserError, match=message) as error:
+    with pytest.raises(UserError, match=message):
         _file(server, forever=fault, **known).download_into(tmp_path)
-    assert "\n" not in str(error.value)
     assert not (tmp_path / "a.gz").exists() and not _part(tmp_path).exists()
     assert _file(server).download_into(tmp_path).read_bytes() == BYTES
 

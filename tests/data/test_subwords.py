@@ -196,9 +196,8 @@ def test_too_small_for_bpe(tmp_path, learner):
 
 
 def test_too_small_for_sentencepiece(tmp_path):
-    with pytest.raises(UserError, match=r"--symbols 4000: sentencepiece learned nothing: .*4000") as error:
+    with pytest.raises(UserError, match=r"--symbols 4000: sentencepiece learned nothing: .*4000"):
         learn_pieces([(b"ab cd", b"")] * 9, tmp_path / "learned", Subwords("sentencepiece", 4000))
-    assert "\n" not in str(error.value)
     assert not list(tmp_path.iterdir())
 
 

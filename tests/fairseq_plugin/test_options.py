@@ -100,9 +100,8 @@ def test_the_command_line_wins_and_none_means_missing():
     ],
 )
 def test_what_is_refused(options, message):
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=message):
         build(**options)
-    assert "\n" not in str(caught.value)
 
 
 def test_embeddings_are_taken_from_a_file(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 from fairseq.options import get_preprocessing_parser
 from fairseq_cli import preprocess as fairseq_preprocess
 from score.generated import CLOSING
+from score.generated import write as write_text
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.raw_text import RawText
@@ -21,10 +22,6 @@ TRAIN = 31
 def lines(number, seed):
     generator = random.Random(seed)
     return [" ".join(generator.choices(WORDS, k=generator.randint(2, 9))) for _ in range(number)]
-
-
-def write_text(path, text):
-    path.write_text("".join(f"{line}\n" for line in text))
 
 
 def preprocess(folder, name, **options):

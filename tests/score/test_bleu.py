@@ -6,8 +6,7 @@ import fairseq_cli.score
 import pytest
 from score.generated import REFERENCE, moses_tokens, worse, write
 
-from resmlp_mt.common.errors import UserError
-from resmlp_mt.score.scoring import detokenized_scores, paired_bootstrap, sacre_bleu, split_compounds, tokenized_bleu
+from resmlp_mt.score.scoring import detokenized_scores, paired_bootstrap, split_compounds, tokenized_bleu
 
 
 def sacrebleu(*args):
@@ -55,9 +54,3 @@ def test_paired_bootstrap_is_that_of_sacrebleus_command(tmp_path):
             assert f"{side['score']:.4f} ({side['mean']:.4f} ± {side['ci']:.4f})" in expected
         assert f"(p = {metric['p_value']:.4f})" in expected
         assert f" {metric['signature']}\n" in expected
-
-
-def test_what_sacrebleu_needs_for_a_language_is_told(monkeypatch):
-    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_ja_mecab.MeCab", None)
-    with pytest.raises(UserError, match=r"^sacreBLEU for ja needs MeCab .*'sacrebleu\[ja\]'$"):
-        sacre_bleu("ja")

@@ -12,6 +12,7 @@ from serve.fake_server import POSITIONS, TOKEN, FakeTranslator, serving
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.settings import Access, Limits, access, listening
+from resmlp_mt.translate.documents import translate_text
 from scripts import in_process
 
 
@@ -258,11 +259,15 @@ def test_the_page_takes_nothing_from_another_server(client):
 
 
 def test_a_model_behind_it(translator):
-    texts = ["the inner thing", "in the", ""]
-    with serving(translator) as (client, _):
+    texts, term = ["the inner thing", "in the", ""], ("bench", "Sitzbank")
+    marked = '<p>A man <a href="https://example.org/?a=1&amp;b=2">is in</a> {hen} &amp; a <b>bench</b> of 25.</p>'
+    with serving(translator, glossary=(term,)) as (client, _):
         answer = client.ask(body={"texts": texts, "options": {"n_best": 2, "alignment": True}})
         row = client.ask("/mixing?position=3")
         assert client.ask("/health").values["longest_source"] == 23
+        (document,) = client.ask(body={"texts": [marked], "format": "html"}).values["documents"]
+    assert document["text"] == translate_text(translator, marked, "html", glossary=(term,))
+    assert "Sitzbank" in document["text"] and "{hen}" in document["text"]
     right = translator.translate(texts, n_best=2, alignment=True)
     for result, expected in zip(answer.values["results"], right, strict=True):
         assert result["source_tokens"] == expected[0].source_tokens

@@ -15,13 +15,9 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx")
 
 
-KINDS = {"linear": {}, "gated": GATED, "ema": {"token_mixing": "ema", "layerscale_init": 0.5}}
-KINDS |= {kind: {"token_mixing": kind} for kind in ("attention", "ssru")}
-
-
-@pytest.fixture(scope="module", params=KINDS.values(), ids=KINDS)
-def folder(request, tmp_path_factory):
-    made = make(tmp_path_factory.mktemp("model") / "folder", **request.param)
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    made = make(tmp_path_factory.mktemp("model") / "folder", **GATED)  # every kind: tests/export/test_onnx.py
     assert add_graphs(made) < 1e-4
     return made
 
@@ -42,7 +38,7 @@ def test_what_it_cannot_do_is_refused(folder, monkeypatch):
 
 
 def test_graphs_that_are_not_there_broken_or_another_model_s(folder, tmp_path):
-    other = make(tmp_path / "other", seed=1)
+    other = make(tmp_path / "other", seed=1, **GATED)
     with pytest.raises(UserError, match=r"other/onnx: cannot be used: .*: remove it and run resmlp-mt export onnx"):
         Translator(other, engine="onnx")
     shutil.copytree(folder / "onnx", other / "onnx")
@@ -50,6 +46,5 @@ def test_graphs_that_are_not_there_broken_or_another_model_s(folder, tmp_path):
         Translator(other, engine="onnx")
     path = other / "onnx" / "decoder_step.onnx"
     path.write_bytes(path.read_bytes()[:1000])
-    with pytest.raises(UserError, match=r"other/onnx: cannot be used") as error:
+    with pytest.raises(UserError, match=r"other/onnx: cannot be used"):
         Translator(other, engine="onnx")
-    assert "\n" not in str(error.value)

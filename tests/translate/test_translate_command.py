@@ -11,26 +11,10 @@ import pytest
 from translate.small_folder import LONG, TEXTS
 
 from resmlp_mt import Translator
-from resmlp_mt.cli import main
 from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
 from resmlp_mt.translate.lines import GrowingFile, Window
-
-
-@pytest.fixture
-def run(folder, monkeypatch):
-    """A function that runs the command with ``given`` as standard input, and returns its standard output."""
-
-    def run(*arguments, given=b"", model=folder, stream=io.BytesIO):
-        out = io.BytesIO()
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(stream(given)))
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(out))
-        monkeypatch.setattr(sys, "argv", ["resmlp-mt", "translate", str(model), *map(str, arguments)])
-        main()
-        return out.getvalue()
-
-    return run
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Whole texts: all except the sentences stays the same, byte for byte, in every format, by Python and the command."""
 
 import html
-import io
 import re
 import sys
 
@@ -9,7 +8,6 @@ import pytest
 from translate.documents import PAGES, reversed_words, same, translation
 from translate.small_folder import LONG
 
-from resmlp_mt.cli import main
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.documents import document_of, translate_text, translations_of
@@ -120,29 +118,27 @@ def test_the_text_is_what_the_sentences_alone_become(translator, monkeypatch):
 
 
 @pytest.fixture
-def run(folder, monkeypatch, tmp_path):
+def run_on(run, monkeypatch, tmp_path):
     """A function that runs the command on a file of these bytes, and returns the output file's text."""
 
-    def run(content, name="in.txt", out="out.txt", *more):
+    def run_on(content, name="in.txt", out="out.txt", *more):
         monkeypatch.chdir(tmp_path)
         (tmp_path / name).write_bytes(content)
-        monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BytesIO()))
-        monkeypatch.setattr(sys, "argv", ["resmlp-mt", "translate", str(folder), "--document", name, out, *more])
-        main()
+        run("--document", name, out, *more)
         return (tmp_path / out).read_bytes().decode()
 
-    return run
+    return run_on
 
 
 @pytest.mark.parametrize(("ending", "kind"), [("txt", "text"), ("html", "html"), ("md", "markdown"), ("srt", "srt")])
-def test_files(run, translator, ending, kind):
+def test_files(run_on, translator, ending, kind):
     expected = translate_text(translator, PAGES[kind], kind, beam=2, too_long="split")
-    found = run(PAGES[kind].encode(), f"in.{ending}", f"out.{ending}", "--beam", "2", "--too-long", "split")
+    found = run_on(PAGES[kind].encode(), f"in.{ending}", f"out.{ending}", "--beam", "2", "--too-long", "split")
     assert found == expected != PAGES[kind]
 
 
-def test_numbers_of_a_file_that_are_missing_are_told(run, capsys):
-    assert "17" not in run(b"A man.\n\nThe hen is 17.\n", "in.txt", "out.txt", "--check")
+def test_numbers_of_a_file_that_are_missing_are_told(run_on, capsys):
+    assert "17" not in run_on(b"A man.\n\nThe hen is 17.\n", "in.txt", "out.txt", "--check")
     assert "in.txt: 'The hen is 17.': missing: 17" in capsys.readouterr().err.splitlines()
 
 
@@ -162,17 +158,17 @@ def test_numbers_of_a_file_that_are_missing_are_told(run, capsys):
         (b"1\n", ["in.srt", "out.srt"], "in.srt: line 2: is not times such as 00:00:01,000"),
     ],
 )
-def test_mistakes_leave_nothing(run, tmp_path, content, files, message):
+def test_mistakes_leave_nothing(run_on, tmp_path, content, files, message):
     with pytest.raises(SystemExit) as end:
-        run(content, *files)
+        run_on(content, *files)
     assert str(end.value.code).startswith(message)
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_nothing_is_replaced(run, tmp_path):
+def test_nothing_is_replaced(run_on, tmp_path):
     (tmp_path / "out.txt").write_text("mine")
     with pytest.raises(SystemExit) as end:
-        run(b"A man.")
+        run_on(b"A man.")
     assert str(end.value.code).startswith("out.txt: is there already: move it away, or choose another name")
     assert (tmp_path / "out.txt").read_text() == "mine"
 

@@ -157,7 +157,8 @@ def test_told_to_end_it_ends_its_trainings(work, write_recipe, tmp_path, monkeyp
     ("languages", "arguments", "message"),
     [
         ("de-en", ["--rows", "nobody"], "nobody: no such row; there are: paper, relu, broken"),
-        ("de-ja", [], "sacreBLEU for ja needs MeCab"),  # scoring needs it; this is checked before the training
+        # scoring needs it; this is checked before the training
+        ("de-ja", [], "sacreBLEU for ja needs MeCab and its dictionary: pip install 'sacrebleu[ja]'"),
         *(
             ("de-en", [f"--out={name}"], f"{name}: fairseq misreads names that contain")
             for name in ("o:x", "-o", "${o}")
