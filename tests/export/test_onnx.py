@@ -30,7 +30,9 @@ def test_scores_are_pytorch_s(name, tmp_path):
 
 def test_the_command_and_what_it_refuses(tmp_path, monkeypatch, capsys):
     folder, export = make(tmp_path / "folder"), in_process("export onnx", monkeypatch)
+    (folder / ".onnx.0123abcd.tmp").mkdir()  # a killed run's
     export(folder)
+    assert not list(folder.glob(".*"))
     assert "wrote" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == ["decoder_step.onnx", "encoder.onnx"]
     with pytest.raises(UserError, match="is there already"):
