@@ -134,7 +134,11 @@ def add_graphs(folder: Path) -> float:
     model, _, _ = model_folder.load(folder)
     with atomic_folder(place) as new:
         write_graphs(new, model)
-        found = difference(OnnxModel(new, model, torch.get_num_threads()), model)
+        try:
+            found = difference(OnnxModel(new, model, torch.get_num_threads()), model)
+        except UserError as error:  # of the folder ``new``
+            why = reason(error.__cause__).replace(f"{new}/", "") if error.__cause__ else "not the model's scores"
+            raise UserError(f"the graphs cannot be used: {why}: nothing is written") from error
         if not found <= TOLERANCE:  # also if it is nan
-            raise UserError(f"{folder}: the graphs' scores differ from the model's by {found:.1e}: nothing is written")
+            raise UserError(f"the graphs' scores differ from the model's by {found:.1e}: nothing is written")
         return found

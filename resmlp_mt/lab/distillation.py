@@ -12,7 +12,7 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines
+from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines, remove_unfinished
 from resmlp_mt.data import raw_text
 from resmlp_mt.data.binarized import lengths, open_binarized, prefixes, read_dictionary
 from resmlp_mt.score.generate_output import check_translated, ordered_texts, read_generate_output
@@ -61,6 +61,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     """
     check_outputs([out], [data.folder, *generated])
     check_new(out)
+    remove_unfinished(out)
     langs = data.source, data.target
     if Path(f"{prefixes(data.folder, 'train1', langs)[0]}.idx").exists():
         raise UserError(f"{data.folder}: training would add train1, which is not translated: make one train of both")

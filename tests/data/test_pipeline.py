@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from data.conftest import contents
@@ -25,6 +26,7 @@ from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, how_to_translate, prep
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
+from scripts import in_process
 
 ROOT = Path(__file__).parents[2]
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
@@ -272,6 +274,23 @@ def test_a_command_that_fails_changes_nothing(corpus, tmp_path, tmp_path_factory
         cli.main("prepare-text")
     assert re.search(message, str(ended.value.code)) and "\n" not in str(ended.value.code)
     assert contents(tmp_path) == before
+
+
+def test_a_preparation_has_what_the_command_s_options_say(tmp_path, monkeypatch):
+    spy = Mock(side_effect=UserError("enough"))
+    for module in "cli.prepare", "data.wmt14":
+        monkeypatch.setattr(f"resmlp_mt.{module}.prepare", spy)
+    text = (
+        "text --source-lang en --target-lang de --train a b --valid a b --test a b --tokenize none --keep-punctuation"
+    )
+    text += " --dash-splits --max-length 9 --max-ratio 2 --symbols 9 --sample 7"
+    for command, symbols, sample in (text, 9, 7), ("wmt14 en-de", 32_000, None), ("wmt14 en-fr", 40_000, None):
+        name, *options = command.split()
+        with pytest.raises(UserError, match="enough"):
+            in_process(f"prepare-{name}", monkeypatch)(*options, "--out", tmp_path)
+        corpus, recipe = spy.call_args.args[:2]
+        words, pairs = (Words("none", True, False), (9, 2)) if sample else (Words(dash_splits=True), (250, 1.5))
+        assert (corpus.sample, recipe) == (sample, CorpusRecipe(words, Subwords(symbols=symbols), PairFilter(*pairs)))
 
 
 def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:

@@ -104,7 +104,8 @@ def test_from_archives_to_data_bin(run, server, tmp_path, monkeypatch, pair):
     read = {row["name"]: row["read"] for row in train["sources"]}
     assert list(read) == CORPORA[pair] and read.items() <= replicas.SIZES.items()
     dropped = {row["name"]: row["dropped"] for row in train["sources"]}
-    assert dropped["europarl-v7"] | {"ratio": 0} == {"empty": 2, "too long": 1, "ratio": 0}
+    assert dropped["europarl-v7"].pop("ratio") > 0
+    assert dropped["europarl-v7"] == {"empty": 2, "too long": 1}
     assert dropped["commoncrawl"]["not UTF-8"] == 1
     for split, names in ("valid", VALID[pair]), ("test", ["newstest2014"]):
         assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)

@@ -5,6 +5,8 @@ import json
 import pytest
 from translate.small_folder import TEXTS
 
+from resmlp_mt import Translator
+from resmlp_mt.score.scoring import detokenized_scores
 from scripts import SCRIPTS, loaded
 
 EXAMPLES = SCRIPTS.parent / "examples"
@@ -35,7 +37,9 @@ def test_all_is_obeyed(folder, tmp_path, monkeypatch):
     rows = json.loads((tmp_path / "results.json").read_text())["constraints"]["rows"]
     assert {name for name, (asked, *_) in rows.items() if asked != "0"} >= {"a new term", "a prefix", "a word avoided"}
     assert {obeyed for _, obeyed, *_ in rows.values()} <= {"100.0%", ""}
-    assert all(0 <= float(score) <= 100 for _, _, *scores in rows.values() for score in scores)
+    plain = [each.text for each in Translator(folder).translate(TEXTS)]
+    scores = detokenized_scores(plain, [f"Ein Mann {text}" for text in TEXTS], "de").values()
+    assert rows["plain"] == ["0", "", *(f"{each['score']:.2f}" for each in scores)]
 
 
 def test_the_summary_is_that_of_the_committed_figures():

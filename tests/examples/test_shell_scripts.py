@@ -7,9 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from fairseq import options
 
 from resmlp_mt.cli import COMMANDS
-from scripts import ROOT, stub
+from scripts import ROOT, options_of, stub
 
 WMT14 = ["wmt14_en_de", "wmt14_en_fr"]
 WITH_WORK = {
@@ -29,7 +30,7 @@ def run(tmp_path):
     """A function that runs a script from another folder; commands that it starts only record how they were called."""
     here, commands = tmp_path / "here", tmp_path / "bin"
     here.mkdir()
-    for name in "python", "resmlp-mt", "fairseq-train", "fairseq-generate":
+    for name in "python", "resmlp-mt", "fairseq-train", "fairseq-generate", "fairseq-interactive":
         stub(commands / name, RECORD)
 
     def call(script, *arguments, environment=True, root=ROOT, **variables):
@@ -180,8 +181,15 @@ def test_the_demo_takes_its_folder_from_where_it_is_started(run, calls, tmp_path
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).write_text((ROOT / name).read_text())
     (checkout / "scripts" / "setup.sh").write_text("pwd >> where\n")  # VENV and PYTHON may be relative to it, too
-    run(checkout / "scripts" / "demo.sh", WORK="my work")  # fails, as the stubs make no files
+    (tmp_path / "here/my work").mkdir()  # which the first command would make
+    assert run(checkout / "scripts" / "demo.sh", WORK="my work").returncode == 0
     assert calls()[0] == ["python", "examples/toy_en_de/make_corpus.py", "--out", str(tmp_path / "here/my work/raw")]
-    run(checkout / "scripts" / "demo.sh")
+    made = {Path(words[words[0] == "python"]).stem: words for words in calls()}
+    averaged = options_of(made["average_checkpoints"])["--output"]
+    assert [options_of(made[f"fairseq-{kind}"])["--path"] for kind in ("generate", "interactive")] == [averaged] * 2
+    training = [*made["fairseq-train"][1:], "--user-dir", str(ROOT / "resmlp_mt")]
+    trained = options.parse_args_and_arch(options.get_training_parser(), training)
+    assert trained.save_dir == options_of(made["average_checkpoints"])["--inputs"]
+    run(checkout / "scripts" / "demo.sh")  # fails, as the stubs make no folders
     assert (tmp_path / "here" / "where").read_text().split() == [str(tmp_path / "here")] * 2
     assert ["python", "examples/toy_en_de/make_corpus.py", "--out", f"{checkout}/work/toy_en_de/raw"] in calls()

@@ -62,7 +62,9 @@ def test_what_is_written_and_the_card(checkpoint, export, model, tmp_path):
     exported, scores = tmp_path / "en-de", tmp_path / "scores.json"
     score = {"score": 38.3, "signature": "nrefs:1|case:mixed", "name": "BLEU"}
     scores.write_text(json.dumps({"segments": 2, "scores": {"sacrebleu": score}}))
+    (tmp_path / ".en-de.0123abcd.tmp").mkdir()  # a killed run's
     export(checkpoint, "--out", exported, "--license", "mit", "--scores", scores)
+    assert sorted(tmp_path.iterdir()) == [exported, scores]
     assert {path.name for path in exported.iterdir()} == {
         *("config.json", "generation_config.json", "model.safetensors", "README.md"),
         *("tokenizer_config.json", "source_symbols.txt", "target_symbols.txt", "subwords.model"),

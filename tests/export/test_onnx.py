@@ -30,25 +30,32 @@ def test_scores_are_pytorch_s(name, tmp_path):
 
 def test_the_command_and_what_it_refuses(tmp_path, monkeypatch, capsys):
     folder, export = make(tmp_path / "folder"), in_process("export onnx", monkeypatch)
+    (folder / ".onnx.0123abcd.tmp").mkdir()  # a killed run's
     export(folder)
+    assert not list(folder.glob(".*"))
     assert "wrote" in capsys.readouterr().out
     assert sorted(path.name for path in (folder / "onnx").iterdir()) == ["decoder_step.onnx", "encoder.onnx"]
     with pytest.raises(UserError, match="is there already"):
         export(folder)
 
 
-@pytest.mark.parametrize("change", [1.0, float("nan")])
-def test_graphs_of_another_model_are_not_written(tmp_path, monkeypatch, change):
+@pytest.mark.parametrize(
+    ("first", "change", "message"),
+    [(5, 1.0, "by 2"), (5, float("nan"), "by nan"), (0, 1.0, "not the model's"), (0, None, " from encoder.onnx f")],
+)
+def test_graphs_of_another_model_are_not_written(tmp_path, monkeypatch, first, change, message):
     folder = make(tmp_path / "folder")
 
     def of_another(place, model):
         other, _, _ = model_folder.load(folder)
         with torch.no_grad():
-            other.decoder.layers[1].mixing.mixing.weight[:, 5:, :5] += change
+            other.decoder.layers[1].mixing.mixing.weight[:, first:, :5] += change or 0
         write_graphs(place, other)
+        if change is None:
+            (place / "encoder.onnx").write_text("broken")
 
     monkeypatch.setattr(graphs, "write_graphs", of_another)
-    with pytest.raises(UserError, match=r"the graphs' scores differ|cannot be used"):
+    with pytest.raises(UserError, match=f"^the graphs.*{message}.*: nothing is written$"):
         add_graphs(folder)
     assert not (folder / "onnx").exists()
 

@@ -27,7 +27,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", {**EXPECTED, **PRESETS})
 def test_the_preset_says_what_the_paper_says(name):
     args = Namespace()
     apply_preset(args, name)

@@ -137,6 +137,15 @@ def test_a_training_that_diverged_is_not_resumed(train, checkpoint, tmp_path):
         train(tmp_path)
 
 
+def test_dynamicconv_trains_with_the_kernels_of_its_paper_and_translates(train, generate, tmp_path):
+    train(tmp_path, "--arch", "dynamicconv", "--encoder-embed-dim", 8, "--encoder-ffn-embed-dim", 8, validate=True)
+    generate("--max-len-b", 3, "--results-path", tmp_path, path=tmp_path / "checkpoint_last.pt")
+    assert (tmp_path / "generate-test.txt").read_text().count("\nH-") == 16
+    sizes = {name: len(weight) // 8 for name, weight in last(tmp_path)["model"].items() if "conv.weight_linear" in name}
+    for side, widths in ("encoder", [3, 7, 15, 31, 31, 31, 31]), ("decoder", [3, 7, 15, 31, 31, 31]):  # for 8 heads
+        assert [width for name, width in sizes.items() if name.startswith(side)] == widths
+
+
 # --amp
 
 OURS = ["resmlp_transformer_tiny", "resmlp_transformer_multi30k_gated"]

@@ -84,6 +84,7 @@ def write(sentences, tmp_path):
 def test_the_data_is_what_fairseq_preprocess_makes(original, data, sentences, write, tmp_path, shards, keep):
     before = {path.name: path.read_bytes() for path in data.folder.iterdir()}
     new = data.folder / "new"  # a folder inside the data is allowed
+    (data.folder / ".new.0123abcd.tmp").mkdir()  # a killed run's
     written = distill(write(shards), data, new, keep_original=keep)
     assert written == Distilled(pairs=TRAIN * (2 if keep else 1), same=1, unknown=1, empty=1)
     assert before == {path.name: path.read_bytes() for path in data.folder.iterdir() if path.is_file()}

@@ -42,7 +42,7 @@ def test_graphs_that_are_not_there_broken_or_another_model_s(folder, tmp_path):
     with pytest.raises(UserError, match=r"other/onnx: cannot be used: .*: remove it and run resmlp-mt export onnx"):
         Translator(other, engine="onnx")
     shutil.copytree(folder / "onnx", other / "onnx")
-    with pytest.raises(UserError, match=r"other/onnx: (not the graphs of this model|cannot be used)"):
+    with pytest.raises(UserError, match="other/onnx: not the graphs of this model"):
         Translator(other, engine="onnx")
     path = other / "onnx" / "decoder_step.onnx"
     path.write_bytes(path.read_bytes()[:1000])
