@@ -165,3 +165,6 @@ def test_two_processes_under_torchrun_take_the_step_of_one(train, linked):
     found = train(two, "en_fr", "resmlp6", *more, *gloo, updates=1, GPUS=2, AT_ONCE=512)["model"]
     assert "training on 2 devices" in (two / "resmlp6" / "train.log").read_text()
     torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    further = train(two, "en_fr", "resmlp6", *more, *gloo, updates=2, GPUS=2, AT_ONCE=512)
+    assert further["optimizer_history"][-1]["num_updates"] == 2
+    assert "@ 1 updates)" in (two / "resmlp6" / "train.log").read_text()  # from where it went on
