@@ -83,7 +83,8 @@ def placed(
     start = WORD_START if subwords == "sentencepiece" else ""
     with_masks: list[str] = []
     for gap, piece in enumerate([*target, ""]):
-        with_masks += [*(start + mask for mask in runs.get(gap, ())), piece]
+        masks = [start + mask for mask in runs.get(gap, ())]
+        with_masks += [*masks, start + piece if masks and LETTER.match(piece) else piece]  # no word joins an address
     return with_masks[:-1]
 
 

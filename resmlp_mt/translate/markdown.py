@@ -117,7 +117,7 @@ def _events(paragraph: Any, text: str, places: Sequence[tuple[int, int]]) -> lis
         elif token.type == "text_special":
             events.append(Event("text", raw, token.content))
         elif "break" in kind:
-            events.append(Event("break", raw, " "))
+            events.append(Event("break", raw, " ", kind))
         elif kind in ("open", "close"):
             events.append(Event(kind, raw, name=name))
         else:

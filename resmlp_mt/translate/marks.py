@@ -16,14 +16,16 @@ import numpy as np
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.alignment import WORD, character_alignment
 from resmlp_mt.translate.translator import Translation
+from resmlp_mt.translate.words import UNSPACED
 
 BLOCK = "\0"  # separates paragraphs in running text
 DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 MARK = re.compile(r"^([-–—•·▪‣◦*>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
 ONE_WORD = re.compile(  # no sentence ends within an address or a path, or a name such as ASP.NET
-    r"(?<!\S)[^\s/\\_@]*?(?:[/\\_@]|www\.)\S*[^\W_]|\w\w\.(?=[A-Z]\w)"
+    r"(?<![^\s\0])[^\s\0/\\_@]*?(?:[/\\_@]|www\.)[^\s\0]*[^\W_]|\w\w\.(?=[A-Z]{2})"
 )
+INSIDE = re.compile(rf"[.?!](?=[./?&=#%-]|(?![{UNSPACED}])\w|$)")  # more of the address follows
 Escape = Callable[[str], str]
 
 
@@ -167,7 +169,7 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
         from sentencex import segment
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
-    text = ONE_WORD.sub(lambda word: re.sub("[.?!]", "_", word[0]), text)
+    text = ONE_WORD.sub(lambda word: INSIDE.sub("_", word[0]), text)
     spans: list[tuple[int, int]] = []
     for paragraph in re.finditer(f"[^{BLOCK}]+", text):
         before, end = len(spans), paragraph.start()
@@ -245,7 +247,8 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
         while kind == "break" and done < len(events) and events[done].kind == "break":
             done += 1
         if kind == "break":
-            tags = sum(event.raw.lower().startswith("<br") for event in events[number:done])
+            broken = events[number:done]
+            tags = sum(event.name == "hardbreak" or event.raw.lower().startswith("<br") for event in broken)
             following = "".join(event.text for event in events[done : done + 3]).lstrip()
             if tags > (0 if MARK.match(following) else 1):
                 kind = "block"  # the end of a paragraph, or of a list's line

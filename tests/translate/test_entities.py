@@ -57,7 +57,7 @@ def test_without_cross_attention_they_come_as_far_behind_the_beginning():
         ("A B C. \ue000 \ue001", "a b@@ b c .", "bpe", "a b@@ b c . \ue000"),
         ("\ue000 A B \ue001 C.", "▁a ▁b b ▁c .", "sentencepiece", "▁\ue000 ▁a ▁b b ▁\ue001 ▁c ."),
         ("A \ue000-B C.", "▁a -b ▁c .", "sentencepiece", "▁a ▁\ue000 -b ▁c ."),
-        ("A \ue000 B.", "▁京a 京b .", "sentencepiece", "▁京a ▁\ue000 京b ."),  # words without spaces
+        ("A \ue000 B.", "▁京a 京b .", "sentencepiece", "▁京a ▁\ue000 ▁京b ."),  # words without spaces
         ("A \ue000 B.", "▁कa ीb .", "sentencepiece", "▁कa ीb ▁\ue000 ."),  # a vowel sign is part of a word
     ],
 )
