@@ -218,13 +218,17 @@ class Rules:
                 forms += [form for form in others if UNKNOWN not in form]
         self._longest = max(map(len, self._terms), default=0)
         self._given: dict[str, str] = {}  # what would come out as other text (AT & T), without spaces: as it was given
+        patterns: dict[str, str] = {}
         for form, text in given:
             words = joined(" ".join(tokenizer.target[each] for each in form if each != END), subwords)
             text = "".join(filter(str.isprintable, " ".join(text.split())))
             if UNKNOWN not in form and not text == words == tokenizer.decode(form):
-                self._given[words.replace("@-@", "-").replace(" ", "")] = text
-        some = "|".join(" ?".join(map(re.escape, each)) for each in sorted(self._given, key=len, reverse=True))
-        self._changed = re.compile(rf"(?<!{IN_WORD.pattern})(?:{some})(?!{IN_WORD.pattern})")
+                key = words.replace("@-@", "-").replace(" ", "")
+                spelled, letter = " ?".join(map(re.escape, key)), IN_WORD.pattern
+                self._given[key] = text
+                # a prefix is only at the beginning
+                patterns[key] = rf"\A{spelled}" if form is self.prefix else rf"(?<!{letter}){spelled}(?!{letter})"
+        self._changed = re.compile("|".join(patterns[key] for key in sorted(patterns, key=len, reverse=True)))
 
     def respelled(self, text: str) -> str:
         """Return running text in which all that is forced is written as it was given."""

@@ -41,7 +41,8 @@ def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
     for token in _tokens(pieces):
         spelled = "".join(token)
         first = text.find(spelled, at, at + len(spelled) + reach)
-        passed = "" if LETTER.match(spelled) else text[guess : max(0, first)]  # the "-" of "B-side" is no dash
+        # the "-" of "B-side" is no dash, but a word can be longer in the text than its subwords
+        passed = "" if LETTER.match(spelled) else re.sub(rf"^{LETTER.pattern}+", "", text[guess : max(0, first)])
         if first < 0 or LETTER.search(passed):
             first = guess + len(text[guess:]) - len(text[guess:].lstrip())
             reach += len(spelled)

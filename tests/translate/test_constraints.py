@@ -138,6 +138,13 @@ def test_which_terms_a_source_has(translator, source, expected):
     assert forms == [translator.tokenizer.encode(text, target=True)[:-1] for text in expected]
 
 
+def test_a_prefix_is_spelled_as_it_was_given_at_the_beginning_alone(tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
+    symbols = [*SPECIAL, '"']
+    tokenizer = Tokenizer(TextSettings("en", "de"), tmp_path / "codes", symbols, symbols)
+    assert Rules(tokenizer, "„", (), ()).respelled('"A," he said. "B."') == '„A," he said. "B."'
+
+
 def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(tmp_path):
     (tmp_path / "text").write_text("我住在北京\n北京很大\n" * 9)
     SentencePieceTrainer.train(input=tmp_path / "text", model_prefix=tmp_path / "m", vocab_size=12, minloglevel=2)

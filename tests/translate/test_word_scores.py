@@ -15,6 +15,7 @@ from resmlp_mt.translate.words import links, word_alignment, word_numbers, word_
         ("well-known l'homme", "well @-@ known l' homme", "bpe", [0, 0, 0, 1, 1]),
         ("a \U0001f642\u200d\U0001f642 bbbbbbbbbbbbbbbbbbbbb c", "a ccccccccccccccccccccccc c", "bpe", [0, 1, 3]),
         ("The hens.", "▁The ▁h ens .", "sentencepiece", [0, 1, 1, 1]),
+        ("cafe\u0301 (bar) ist", "▁café ▁(bar) ▁ist", "sentencepiece", [0, 1, 2]),
         ("one", "one end .", "bpe", [0, 0, 0]),
     ],
 )
