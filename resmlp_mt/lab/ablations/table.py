@@ -334,14 +334,14 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    expected, _ = recipe.target_text(reference, data, out, recipe.subset)
-    check_tokenization(expected, False, str(reference))
     about = {"Made by": f"`{made_by('resmlp-mt ablate')['command']}`"}
     if recipe.tune is not None:
         check_replaced(out / "tuning.json", [out / "tuning.md"])
         found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)
         print(tuning.save(recipe, found, out, about))
         return
+    expected, _ = recipe.target_text(reference, data, out, recipe.subset)
+    check_tokenization(expected, False, str(reference))
     rows = row_folders(recipe, out, data)
     markdown, record, *pictures = (out / name for name in recipe.table_files)
     check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])
@@ -354,7 +354,7 @@ def run(args: argparse.Namespace) -> None:
     print(table.as_text())
     lost = {*before.get("names", ()), *before.get("seeds", ())} - {*recipe.rows, *recipe.seeds}
     if lost and (title := before.get("title")) != recipe.title:
-        raise UserError(f"{record}: is of {title!r}, not {recipe.title!r}: move table* away, then give --table")
+        raise UserError(f"{record}: is of {title!r}, not {recipe.title!r}: move table* and *.png away; give --table")
     save(table, rows, out)
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")

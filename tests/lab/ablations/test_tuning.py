@@ -12,6 +12,7 @@ from resmlp_mt.lab.ablations.tuning import Result, choices, round_of
 from scripts import in_process
 
 TUNE = """
+subset: nowhere
 epochs: {relu: 36}
 tune:
   trials: 4
