@@ -301,7 +301,10 @@ def checksum_of(dictionaries: Sequence[Dictionary]) -> str:
 def check_dictionaries(state: Mapping[str, Any], dictionaries: Sequence[Dictionary]) -> None:
     """Raise ``DoesNotFit`` if a checkpoint, or its ``extra_state``, tells of dictionaries with other symbols."""
     here = checksum_of(dictionaries)  # fairseq and earlier versions tell none
-    if (state.get("task_state") or {}).get("dictionaries", here) != here:
+    told = (state.get("task_state") or {}).get("dictionaries", here)
+    if told != here and told == checksum_of(dictionaries[::-1]):
+        raise DoesNotFit("it is of the other direction: give --source-lang and --target-lang as its training had them")
+    if told != here:
         raise DoesNotFit("its dictionaries have other symbols than the data-bin's: give the data-bin of its training")
 
 

@@ -89,7 +89,7 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--print-alignment soft: this command prints hard alignments only: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq ignores it and would translate all: leave it out"
-        for name in "replace_unk", *(("print_step", "retain_iter_history") if given.task == "translation" else ()):
+        for name in ("replace_unk", "print_step", "retain_iter_history") if given.task == "translation" else ():
             if get(name) not in (None, False):
                 yield f"--{name.replace('_', '-')}: fairseq would end with an error: leave it out"
         check_ngrams(given)  # here for all tasks

@@ -97,7 +97,7 @@ class Task(TranslationTask):
         if self.cfg.eval_bleu and self.cfg.eval_bleu_detok == PREPARED:
             where = {name: getattr(self.cfg, name) for name in ("data", "source_lang", "target_lang")}
             self.cfg.eval_bleu_detok_args = json.dumps({**where, **json.loads(self.cfg.eval_bleu_detok_args or "{}")})
-        if self.cfg.eval_bleu and from_checkpoint:  # where this option had no effect in training
+        if self.cfg.eval_bleu and from_checkpoint and not is_cuda_extension_usable():  # no effect in training, either
             searching = json.loads(self.cfg.eval_bleu_args or "{}")
             self.cfg.eval_bleu_args = json.dumps({**searching, "no_repeat_ngram_size": 0})
         return super().build_model(cfg, from_checkpoint)

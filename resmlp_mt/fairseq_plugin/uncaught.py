@@ -53,7 +53,8 @@ def explanation(error: BaseException) -> str | None:
         if not (found and isinstance(kind, type) and issubclass(kind, Exception)):
             return None
         with contextlib.suppress(TypeError):  # some types need more than a text
-            error = kind(found[3] or "")
+            said = found[3] or ""
+            error = kind(said.strip("'") if kind is KeyError else said)
     if isinstance(error, UserError):
         return str(error)
     text = " ".join(str(error).split())

@@ -203,9 +203,9 @@ def test_what_is_the_user_s_is_told_in_one_line(cause, told, generate, train, tm
 
 
 def test_a_worker_s_line_is_told_without_its_traceback():
-    memory = RuntimeError("CUDA out of memory: 2 GB")
+    memory, key = RuntimeError("CUDA out of memory: 2 GB"), KeyError("model")
     cases = (DoesNotFit("a.pt: small"), "a.pt: small"), (memory, explanation(memory)), (KeyError("a mistake"), None)
-    for error, told in ((UserError("a.txt: no such file"), "a.txt: no such file"), *cases):
+    for error, told in ((UserError("a.txt: no such file"), "a.txt: no such file"), (key, explanation(key)), *cases):
         with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
             torch.multiprocessing.start_processes(fail, (error,), start_method="fork")
         assert explanation(raised.value) == told

@@ -17,7 +17,7 @@ from in_this_process import run, training
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import trained
-from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, check_dictionaries, checksum_of, load_checkpoint
 
 load = checkpoint_utils.load_model_ensemble_and_task
 SECRET = "/nowhere/secret"
@@ -69,6 +69,13 @@ def test_a_model_goes_with_no_other_dictionary_of_the_same_size(checkpoint, smal
     for use in uses:
         with pytest.raises(UserError, match=f"^{checkpoint}: its dictionaries have other symbols than the data-bin's"):
             use()
+
+
+def test_the_other_direction_is_told_by_its_dictionaries():
+    both = Namespace(symbols=["a"]), Namespace(symbols=["b"])
+    state = {"task_state": {"dictionaries": checksum_of(both)}}
+    with pytest.raises(DoesNotFit, match="it is of the other direction: give --source-lang"):
+        check_dictionaries(state, both[::-1])
 
 
 def old(**options):

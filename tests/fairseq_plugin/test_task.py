@@ -1,5 +1,6 @@
 """The task: data that is broken, does not fit together, or has no sentence left."""
 
+import json
 import shutil
 
 import fairseq_cli.validate
@@ -55,10 +56,13 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_
         generate(data=data)
 
 
-def test_what_fairseq_would_not_prevent_is_refused_but_not_if_a_checkpoint_has_it(task, checkpoint):
+def test_what_fairseq_would_not_prevent_is_refused_but_not_if_a_checkpoint_has_it(task, checkpoint, monkeypatch):
     made = task()
-    made.cfg.eval_bleu, made.cfg.eval_bleu_args = True, '{"no_repeat_ngram_size": 2}'
-    _, config = load_model_ensemble([str(checkpoint)], task=made)
+    for works, size in (True, 2), (False, 0):  # with fairseq's CUDA extension it had an effect in training
+        monkeypatch.setattr("resmlp_mt.fairseq_plugin.task.is_cuda_extension_usable", lambda works=works: works)
+        made.cfg.eval_bleu, made.cfg.eval_bleu_args = True, '{"no_repeat_ngram_size": 2}'
+        _, config = load_model_ensemble([str(checkpoint)], task=made)
+        assert json.loads(made.cfg.eval_bleu_args) == {"no_repeat_ngram_size": size}
     made.cfg.eval_bleu_args = '{"no_repeat_ngram_size": 2}'
     with pytest.raises(UserError, match=r"^--no-repeat-ngram-size .*: does nothing"):
         made.build_model(config.model)
