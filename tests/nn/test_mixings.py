@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from fairseq.modules.dynamic_convolution import DynamicConv1dTBC
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
@@ -126,14 +125,3 @@ def test_weights_of_a_band_are_dropped_in_training_alone():
     rows = band.train().rows(x, 6)
     torch.testing.assert_close(rows[rows != 0], kept[rows != 0] / 0.75)
     assert 0.1 < (rows == 0)[kept != 0].double().mean() < 0.4
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("causal", [False, True])
-def test_dynamic_convolution_is_fairseq_s(causal):
-    mixing, x, padding = made("dynamic", causal, kernel=5), random(7, 2), torch.zeros(7, 2, dtype=torch.bool)
-    theirs = DynamicConv1dTBC(DIM, 5, 4 if causal else 2, num_heads=2, weight_softmax=True, bias=True).double()
-    theirs.weight_linear.load_state_dict(mixing.band.predict.state_dict())
-    padding[4:, 0] = not causal
-    values = zero_padding(nn.functional.glu(mixing.in_proj(x)), padding)
-    torch.testing.assert_close(mixing(x, padding), mixing.out_proj(theirs(values)))
