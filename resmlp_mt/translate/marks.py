@@ -23,9 +23,9 @@ DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 MARK = re.compile(r"^([-–—•·▪‣◦*>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
 ONE_WORD = re.compile(  # no sentence ends within an address or a path, or a name such as ASP.NET
-    r"(?<![^\s\0])[^\s\0/\\_@]*?(?:[/\\_@]|www\.)[^\s\0]*[^\W_]|\w\w\.(?=[A-Z]{2})"
+    r"(?<![^\s\0])[^\s\0/\\_@]*?(?:[/\\_@]|www\.)[^\s\0]*[^\W_]|\w\w\.(?=[A-Z]\w)"
 )
-INSIDE = re.compile(rf"[.?!](?=[./?&=#%-]|(?![{UNSPACED}])\w|$)")  # more of the address follows
+INSIDE = re.compile(rf"[.?!](?!\[\d|[{UNSPACED}])")  # of such a word, not before a footnote's number
 Escape = Callable[[str], str]
 
 

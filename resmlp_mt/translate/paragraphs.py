@@ -10,7 +10,7 @@ from resmlp_mt.translate.marks import Event, Parts
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
 TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
-ITEM = re.compile(r"^(?:[-–—•·▪‣◦*]|\w{1,3}[.)])\s+")  # what begins a list's item, which is no column
+ITEM = re.compile(r"^(?:[-–—•·▪‣◦*]|(?:\d{1,3}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
 NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")

@@ -80,7 +80,7 @@ def test_other_sentences():
     assert document_of("---\n---\nA man.\n\n---\n", "markdown").sentences == ["A man."]
     whole = (
         r"Is it www.a.org?ID=1&l=D!E or https://x.org/a.php?ID=1, C:\A.B or ../../C/D?|See http://y.org.|Use ASP.NET."
-        "|It is 50 km/h.[1]|Then it stops."
+        r"|It is 50 km/h.[1]|Then ..\..\C.txt, System.Out.Println or https://x.org/?[a]=1&b=2 stop."
     )
     assert document_of(whole.replace("|", " ")).sentences == whole.split("|")
     assert document_of("– Ja  \n– Nein", "markdown").sentences == ["Ja", "Nein"]

@@ -81,7 +81,7 @@ def test_the_best_and_the_row_as_it_stands_go_on_and_nothing_is_repeated(recipe,
     assert "| paper | 1 | 4 |" in (tmp_path / "out" / "tuning.md").read_text()
 
 
-def test_what_diverged_does_not_go_on(recipe, tmp_path, monkeypatch):
+def test_of_what_diverged_the_unchanged_row_alone_goes_on(recipe, tmp_path, monkeypatch):
     trained = []
 
     def diverged(_, trials):
