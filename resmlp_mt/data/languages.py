@@ -33,7 +33,9 @@ def check_name(language: str, option: str) -> str:
     raise UserError(f"{option} {language!r}: give letters, digits and _ alone, such as en, de or pt_BR")
 
 
-def check_folder(folder: Path) -> None:
-    """Check that fairseq takes a folder's name for what it is."""
-    if re.search(r":|\$\{|^-", str(folder)):
-        raise UserError(f"{folder}: fairseq misreads names that contain ':' or '${{' or begin with '-': choose another")
+def check_folders(*folders: Path) -> None:
+    """Check that fairseq takes the folders' names for what they are."""
+    for folder in folders:
+        if re.search(r":|\$\{|^-", str(folder)):
+            problem = "fairseq misreads names that contain ':' or '${' or begin with '-': choose another"
+            raise UserError(f"{folder}: {problem}")

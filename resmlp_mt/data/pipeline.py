@@ -18,7 +18,7 @@ from resmlp_mt.common.progress import Progress, format_reasons, text_table
 from resmlp_mt.common.workers import ALONE, Workers, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
 from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
-from resmlp_mt.data.languages import check_code, check_folder, check_name
+from resmlp_mt.data.languages import check_code, check_folders, check_name
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
 from resmlp_mt.data.steps import Step, Steps
@@ -103,7 +103,7 @@ def prepare(
     Returns:
         the summary, as in ``summary.json``
     """
-    check_folder(out)
+    check_folders(out)
     _check_rules(corpus.langs, recipe.words)
     preparation = _Preparation(corpus, recipe, Path(out), workers)
     made = [path for step, _ in also for path in step.outputs]

@@ -14,7 +14,7 @@ from scipy import stats
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, check_outputs, check_replaced, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
-from resmlp_mt.data.languages import check_folder
+from resmlp_mt.data.languages import check_folders
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
@@ -335,15 +335,14 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
+    check_folders(data, out)
     about = {"Made by": f"`{made_by('resmlp-mt ablate')['command']}`"}
     if recipe.tune is not None:
-        for folder in data, out:
-            check_folder(folder)
         check_replaced(out / "tuning.json", [out / "tuning.md"])
         found = tuning.tune(recipe, out, data, args.jobs, only, retrain, not args.table)
         print(tuning.save(recipe, found, out, about))
         return
-    expected, _ = recipe.target_text(reference, data, out, recipe.subset)
+    expected, _ = recipe.target_text(reference, data, recipe.subset)
     check_tokenization(expected, False, str(reference))
     rows = row_folders(recipe, out, data)
     markdown, record, *pictures = (out / name for name in recipe.table_files)

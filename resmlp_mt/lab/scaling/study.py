@@ -16,6 +16,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import check_outputs, check_replaced, write_json, write_whole
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.data.binarized import read_dictionary
+from resmlp_mt.data.languages import check_folders
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import facts, made_by, processor
 from resmlp_mt.lab.scaling import grid, laws
@@ -229,7 +230,8 @@ def run(args: argparse.Namespace) -> None:
     retrain = known([cell.name for cell in order], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
-    text, target = recipe.target_text(reference, data, out, "valid")
+    check_folders(data, out)
+    text, target = recipe.target_text(reference, data, "valid")
     plans = grid.plan(recipe, data)
     if args.dry_run:
         print(text_table(grid.plan_table(plans)))

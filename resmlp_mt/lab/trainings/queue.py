@@ -36,7 +36,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, PathLike, checksum, one_line_write_errors, read_lines
 from resmlp_mt.common.workers import end_with_parent
 from resmlp_mt.data.binarized import lengths
-from resmlp_mt.data.languages import check_code, check_folder
+from resmlp_mt.data.languages import check_code
 from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
 
@@ -76,10 +76,8 @@ class SharedSettings:
         source, target = self.languages.split("-")
         return source, target
 
-    def target_text(self, reference: Path, data: Path, out: Path, subset: str) -> tuple[list[str], np.ndarray]:
-        """Return a subset's target lines and the subwords of each; refuse folder names that fairseq misreads."""
-        for folder in data, out:
-            check_folder(folder)
+    def target_text(self, reference: Path, data: Path, subset: str) -> tuple[list[str], np.ndarray]:
+        """Return a subset's target lines and the subwords of each."""
         if not reference.is_file():
             raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
         lines, sizes = list(read_lines(reference)), lengths(data, subset, self.langs)[1]
