@@ -15,8 +15,8 @@ from resmlp_mt.text.words import CHARACTER_RULES, Words
 
 JOBS = "processes, never more than cores; the results are the same for any number"
 TEXT = f"""
-Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. If the
-command is stopped and run again, it goes on; with other options, it redoes what depends on them.
+Plain (or .gz) text becomes OUT/data-bin for fairseq-train and fairseq-generate. If the command is stopped and run
+again, it goes on; with other options, it redoes what depends on them.
 
 {CHARACTER_RULES}
 

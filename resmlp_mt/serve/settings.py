@@ -23,9 +23,7 @@ HOST = re.compile(rf"({NAME})(:\d+)?")
 class Limits(Checked):
     """A server's limits: options of ``resmlp-mt serve``."""
 
-    max_characters: int = option(
-        5000, "characters of a request; each sentence counts one more", least=1, most=10_000_000
-    )
+    max_characters: int = option(5000, "characters of a request; a sentence counts one more", least=1, most=10_000_000)
     max_beam: int = option(12, "largest beam size and n_best of a request; the page asks for 3", least=3, most=1000)
     max_waiting: int = option(64, "requests that may wait; more get status 429", least=1, most=100_000)
     max_seconds: int = option(30, "seconds until a request gets status 503", least=1, most=86_400)

@@ -21,7 +21,8 @@ from resmlp_mt.translate.words import UNSPACED
 BLOCK = "\0"  # separates paragraphs in running text
 DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
-MARK = re.compile(r"^([-–—•·▪‣◦*>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
+BULLETS = "-–—•·▪‣◦*"  # in a class of a regular expression
+MARK = re.compile(rf"^([{BULLETS}>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
 ONE_WORD = re.compile(  # no sentence ends within an address or a path, or a name such as ASP.NET
     r"(?<![^\s\0])[^\s\0/\\_@]*?(?:[/\\_@]|www\.)[^\s\0]*[^\W_]|\w\w\.(?=[A-Z]\w)"
 )

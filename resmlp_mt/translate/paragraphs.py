@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.marks import Event, Parts
+from resmlp_mt.translate.marks import BULLETS, Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
 TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
-ITEM = re.compile(r"^(?:[-–—•·▪‣◦*]|(?:\d{1,3}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
+ITEM = re.compile(rf"^(?:[{BULLETS}]|(?:\d{{1,3}}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
 NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
@@ -45,8 +45,11 @@ def _goes_on(lines: Sequence[str]) -> list[bool]:
     width = max(map(len, lines), default=0)
     filled = [len(line) + 1 + len(following.split()[0]) > width for line, following in pairwise(lines)]
     wrapped = all(filled) and len(lines) > 2
-    both = [(line, following, TAB.search(f"{ITEM.sub('', line)}\n{following}")) for line, following in pairwise(lines)]
-    return [width >= NARROWEST and (wrapped or following[0].islower()) and not tab for _, following, tab in both]
+    tabs = [TAB.search(f"{ITEM.sub('', line)}\n{following}") for line, following in pairwise(lines)]
+    return [
+        width >= NARROWEST and (wrapped or following[0].islower()) and not tab
+        for following, tab in zip(lines[1:], tabs, strict=True)
+    ]
 
 
 def add_subtitles(document: Parts, text: str) -> None:

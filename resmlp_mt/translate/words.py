@@ -15,6 +15,7 @@ _MARKS = (n for n in (*range(0x300, 0x20000), *range(0xE0100, 0xE01F0)) if unico
 _RUNS = ([mark for _, mark in run] for _, run in groupby(enumerate(_MARKS), lambda each: each[1] - each[0]))
 MARKS = "\u200c\u200d" + "".join(f"{chr(run[0])}-{chr(run[-1])}" for run in _RUNS)
 LETTER = re.compile(rf"[\w{MARKS}]")  # a letter, a mark or a digit
+LETTERS = re.compile(rf"^{LETTER.pattern}+")  # at the beginning
 IN_WORD = re.compile(rf"(?![{UNSPACED}])[\w{MARKS}-]")
 AHEAD = 10  # characters of running text that may have no token, because preprocessing dropped them
 
@@ -42,7 +43,7 @@ def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
         spelled = "".join(token)
         first = text.find(spelled, at, at + len(spelled) + reach)
         # the "-" of "B-side" is no dash, but a word can be longer in the text than its subwords
-        passed = "" if LETTER.match(spelled) else re.sub(rf"^{LETTER.pattern}+", "", text[guess : max(0, first)])
+        passed = "" if LETTER.match(spelled) else LETTERS.sub("", text[guess : max(0, first)])
         if first < 0 or LETTER.search(passed):
             first = guess + len(text[guess:]) - len(text[guess:].lstrip())
             reach += len(spelled)
