@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LEFT_OUT = {
     r"scripts/test\.sh": "runs every check, and CI runs it by itself",
-    r"scripts/demo\.sh": "takes five minutes, and the tests run its recipe in small",
+    r"scripts/demo\.sh": "takes five minutes, and a job of ci.yml runs it by itself",
     r"wmt14": "downloads gigabytes and trains for days",
     r"benchmark": "takes minutes, and its tests run it in small",
 }
