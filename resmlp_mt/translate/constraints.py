@@ -9,6 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 import torch
@@ -66,6 +67,13 @@ class Demand:
         return Progress(self, frozenset(met), frozenset(begun), left)
 
 
+def whole_words(phrase: str, between: str = "") -> str:
+    """Return a pattern for a phrase that is in no longer word; ``between``: what may stand between its characters."""
+    before = f"(?<!{IN_WORD.pattern})" if within_word(phrase[0]) else ""
+    behind = f"(?!{IN_WORD.pattern})" if within_word(phrase[-1]) else ""
+    return before + between.join(map(re.escape, phrase)) + behind
+
+
 class TargetWords:
     """How target tokens form words, and which tokens would complete an avoided phrase (whole words, any subwords)."""
 
@@ -90,6 +98,10 @@ class TargetWords:
         for phrase in avoided:
             for cut in range(max(0, len(phrase) - last), len(phrase) + 1):
                 self._completing[within_word(phrase[0]), phrase[:cut]] += finishing.get(phrase[cut:], [])
+        # the tokens that hold a whole phrase behind their first character; a letter at a token's end may go on
+        short = [phrase for phrase in avoided if len(phrase) < last]
+        held = [re.compile(whole_words(each) + (r"(?!\Z)" if within_word(each[-1]) else "")) for each in short]
+        self._never = [number for number, text in enumerate(self.texts) if any(each.search(text, 1) for each in held)]
 
     def begins(self, previous: int, token: int) -> bool:
         """Whether a word begins between two tokens."""
@@ -100,7 +112,8 @@ class TargetWords:
         text = "".join(self.texts[number] for number in tail)
         starts = range(max(1, len(text) - self.longest), len(text) + 1)
         ways = ((within, start) for start in starts for within in {False, not within_word(text[start - 1])})
-        return [token for within, start in ways for token in self._completing.get((within, text[start:]), ())]
+        completing = (self._completing.get((within, text[start:]), ()) for within, start in ways)
+        return [*self._never, *chain.from_iterable(completing)]
 
 
 class Constraints:
@@ -224,10 +237,10 @@ class Rules:
             text = "".join(filter(str.isprintable, " ".join(text.split())))
             if UNKNOWN not in form and not text == words == tokenizer.decode(form):
                 key = words.replace("@-@", "-").replace(" ", "")
-                spelled, letter = " ?".join(map(re.escape, key)), IN_WORD.pattern
                 self._given[key] = text
                 # a prefix is only at the beginning
-                patterns[key] = rf"\A{spelled}" if form is self.prefix else rf"(?<!{letter}){spelled}(?!{letter})"
+                start = r"\A" + " ?".join(map(re.escape, key))
+                patterns[key] = start if form is self.prefix else whole_words(key, " ?")
         self._changed = re.compile("|".join(patterns[key] for key in sorted(patterns, key=len, reverse=True)))
 
     def respelled(self, text: str) -> str:

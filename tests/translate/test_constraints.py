@@ -30,6 +30,7 @@ BPE = [*SPECIAL, "a@@", "b", "a", "ab"]
 PIECES = [*SPECIAL, "▁a", "b", ".", "▁b"]
 MARKED = [*SPECIAL, "▁कम", "ी", ".", "▁b"]
 WITHOUT_SPACES = [*SPECIAL, "▁a", "京", ".", "▁京"]
+LONG_PIECES = [*SPECIAL, "▁全日本", "日本", ".", "本2"]
 A, B, C, D = range(4, 8)
 LONGEST = 4
 # Forced terms, avoided words, the prefix; what a translation, as words with spaces, must match and must not match.
@@ -45,6 +46,7 @@ CASES = [
     (MARKED, "sentencepiece", [], ["कम"], [], "", r"कम(?!ी)"),
     (WITHOUT_SPACES, "sentencepiece", [[[B], [D]]], ["京."], [], "京", r"京 \."),
     (WITHOUT_SPACES, "sentencepiece", [], ["京"], [], "", "京"),
+    (LONG_PIECES, "sentencepiece", [], ["全日", "日本."], [], "", "全日|日本 [.]"),
 ]
 
 
@@ -138,11 +140,12 @@ def test_which_terms_a_source_has(translator, source, expected):
     assert forms == [translator.tokenizer.encode(text, target=True)[:-1] for text in expected]
 
 
-def test_a_prefix_is_spelled_as_it_was_given_at_the_beginning_alone(tmp_path):
+def test_what_is_forced_is_spelled_as_it_was_given_and_a_prefix_only_at_the_beginning(tmp_path):
     (tmp_path / "codes").write_text("#version: 0.2\na b</w>\n")
     symbols = [*SPECIAL, '"']
     tokenizer = Tokenizer(TextSettings("en", "de"), tmp_path / "codes", symbols, symbols)
     assert Rules(tokenizer, "„", (), ()).respelled('"A," he said. "B."') == '„A," he said. "B."'
+    assert Rules(tokenizer, None, [('"', "„")], ()).respelled('"A"') == "„A„"
 
 
 def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(tmp_path):
