@@ -15,6 +15,7 @@ import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.alignment import WORD, character_alignment
+from resmlp_mt.translate.entities import ENTITY
 from resmlp_mt.translate.translator import Translation
 from resmlp_mt.translate.words import UNSPACED
 
@@ -170,6 +171,7 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
         from sentencex import segment
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
+    text = ENTITY.sub(lambda entity: re.sub(r"[.?!]", "_", entity[0]), text)
     text = ONE_WORD.sub(lambda word: INSIDE.sub("_", word[0]), text)
     spans: list[tuple[int, int]] = []
     for paragraph in re.finditer(f"[^{BLOCK}]+", text):

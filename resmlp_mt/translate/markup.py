@@ -2,6 +2,7 @@
 
 import html
 import re
+from html.entities import html5
 from html.parser import HTMLParser
 from itertools import accumulate
 
@@ -20,7 +21,7 @@ INLINE = _names(
 VOID = _names("area base br col embed hr img input link meta param source track wbr")
 KEPT = _names("audio canvas code iframe kbd math noscript object pre samp script style svg template textarea video")
 OPEN = INLINE | _names("dd dt li p td th")  # elements that the next block ends, if they have no end tag
-REFERENCE = re.compile(r"(&#?[0-9A-Za-z]+;?)")
+REFERENCE = re.compile(f"(&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|{'|'.join(sorted(html5, reverse=True))}))")
 WITHIN = (INLINE | VOID | KEPT | {""}) - {"hr", "pre"}  # elements within a sentence, "" is text; all others split it
 
 
@@ -35,7 +36,7 @@ class _Reader(HTMLParser):
         self.pieces = [(0, "text", "")]
         self._lines = list(accumulate((len(line) + 1 for line in source.split("\n")), initial=0))
         end = source.rfind(">") + 1  # no tag ends after it, and Python's parser may take quadratic time there
-        self.feed(source[:end])
+        self.feed(source[:end].replace("&", "+"))  # it would stop at "&#"; references are found in the text
         self.close()
         self.pieces.append((end, "text", ""))
 
@@ -56,8 +57,6 @@ class _Reader(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self._add("text")
-
-    handle_charref = handle_entityref = handle_data  # type: ignore[assignment]
 
     def parse_marked_section(self, i: int, report: bool = True) -> int:
         return self.parse_bogus_comment(i, report)  # as browsers do; the inherited one raises AssertionError
@@ -86,7 +85,7 @@ def add_html(document: Parts, text: str) -> None:
             kind, done = "block", next(ends, end - 1)
         raw = text[place : pieces[done][0]]
         if kind == "text":
-            for part in REFERENCE.split(raw):  # behind the last tag the parser has not split them off
+            for part in REFERENCE.split(raw):
                 seen = html.unescape(part)
                 events += text_events(part) if seen == part else [Event("text", part, seen)]
         elif name == "br":

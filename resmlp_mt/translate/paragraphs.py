@@ -31,10 +31,14 @@ def add_text(document: Parts, text: str) -> None:
         if line.strip():
             paragraph.append(line)
             continue
+        joined = ""  # lines whose sentences go on
         for each, goes_on in zip(paragraph, [*_goes_on(list(map(str.strip, paragraph))), False], strict=False):
-            for number, part in enumerate(TAB.split(each)):
-                events += [Event("block", part)] if number % 2 else text_events(part)
-            events += [] if goes_on else [Event("block", "")]
+            joined += each
+            if not goes_on:
+                for number, part in enumerate(TAB.split(joined)):
+                    events += [Event("block", part)] if number % 2 else text_events(part)
+                events.append(Event("block", ""))
+                joined = ""
         events.append(Event("block", line))
         paragraph = []
     document.add(events)

@@ -47,6 +47,7 @@ def put(source, *translations):
         ("<i>A dog. It</i> runs fast", "<i>. dog A</i> fast runs <i>It</i>"),
         ("<b>छोटी</b> कमी Mu\u0308ller", "Mu\u0308ller कमी <b>छोटी</b>"),
         ("x <i>y<p>A dog</p></i>", "<i>y</i> x<p><i>dog A</i></p>"),
+        ("<p>&nbspOne &# <b>two</b></p>", "<p>&nbsp<b>two</b> # &amp; One</p>"),
     ],
 )  # fmt: skip
 def test_tags_go_with_their_words(source, expected):

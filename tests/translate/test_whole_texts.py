@@ -80,11 +80,12 @@ def test_other_sentences():
     assert document_of("---\n---\nA man.\n\n---\n", "markdown").sentences == ["A man."]
     whole = (
         r"Is it www.a.org?ID=1&l=D!E or https://x.org/a.php?ID=1, C:\A.B or ../../C/D?|See http://y.org.|Use ASP.NET."
-        r"|It is 50 km/h.[1]|Then ..\..\C.txt, System.Out.Println or https://x.org/?[a]=1&b=2 stop."
+        r"|It is 50 km/h.[1]|Then ..\..\C.txt, A.B or https://x.jp/a?検索=東京 or https://x.org/?[1]=1&b=2 stop."
     )
     assert document_of(whole.replace("|", " ")).sentences == whole.split("|")
     assert document_of("– Ja  \n– Nein", "markdown").sentences == ["Ja", "Nein"]
-    assert len(document_of("1.\tPlease read the instructions carefully before you\n\tuse the device.").sentences) == 1
+    indented = " 1.\tPlease read the instructions carefully before you\n\tuse the device."
+    assert len(document_of(indented).sentences) == 1 and same(indented, "text") == indented
     assert document_of("A man\tred\n\tTwo  \tmen").sentences == ["A man", "red", "Two", "men"]
     assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
 

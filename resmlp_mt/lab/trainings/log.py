@@ -63,7 +63,8 @@ class TrainingLog:
 
     def is_finite(self, epoch: int) -> bool:
         """Return whether the perplexity after this epoch is a number; fairseq's is infinite from 128 bits a subword."""
-        return all("ppl" in entry for entry in self.validation.values() if entry.get("epoch") == epoch)
+        entries = [entry for entry in self.validation.values() if entry.get("epoch") == epoch]
+        return all("ppl" in entry for entry in entries[-1:])
 
     def figures(self, last_epoch: int) -> TrainingFigures:
         if not self.is_finite(last_epoch):
