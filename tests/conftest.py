@@ -1,12 +1,9 @@
 """Settings for all tests."""
 
-import contextlib
 import os
-import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -41,22 +38,6 @@ def fill_unfilled(self: pytest.ExceptionInfo, raised: tuple, fill=pytest.Excepti
 
 
 pytest.ExceptionInfo.fill_unfilled = fill_unfilled
-
-
-@pytest.fixture
-def small_files() -> Callable[[int], contextlib.AbstractContextManager[None]]:
-    """A context manager: files of this process have at most so many bytes, as if the disk were full."""
-
-    @contextlib.contextmanager
-    def limited(size: int) -> Iterator[None]:
-        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-        try:
-            yield
-        finally:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-    return limited
 
 
 FIRST = (
@@ -100,10 +81,12 @@ def commands_on_path(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run_script(commands_on_path):
-    """A function that runs ``bash examples/SCRIPT.sh ARGUMENTS`` with the given environment variables."""
+    """A function that runs ``bash examples/SCRIPT.sh ARGUMENTS`` with these environment variables, to this status."""
 
-    def run(script, *arguments, **variables):
+    def run(script, *arguments, status=0, **variables):
         command = ["bash", ROOT / f"examples/{script}.sh", *map(str, arguments)]
-        return subprocess.run(command, env=commands_on_path(**variables), capture_output=True, text=True, cwd=ROOT)
+        done = subprocess.run(command, env=commands_on_path(**variables), capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == status, done.stdout + done.stderr
+        return done
 
     return run

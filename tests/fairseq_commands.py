@@ -1,7 +1,6 @@
 """fairseq's own commands, each in a process forked from one that has imported fairseq; a made-up language pair."""
 
 import itertools
-import multiprocessing
 import os
 import random
 import re
@@ -58,24 +57,15 @@ class Finished:
         return found
 
 
-@dataclass
-class Running:
-    process: multiprocessing.Process
-    log: Path
-
-    def finish(self):
-        """Wait for the end; if the test is interrupted, kill the process."""
-        try:
-            self.process.join()
-        finally:
-            self.process.kill()
-        return Finished(self.process.exitcode, self.log.read_text(encoding="utf-8"))
-
-
-def start(log, command, *arguments, cwd=None, stdin=None, kill=None, reader_gone=False):
-    """Start ``fairseq-COMMAND ARGUMENTS``; ``kill``: see ``_arm``; ``reader_gone``: nobody reads stdout."""
+def run(log, command, *arguments, cwd=None, stdin=None, kill=None, reader_gone=False):
+    """Run ``fairseq-COMMAND ARGUMENTS``; ``kill``: see ``_arm``; ``reader_gone``: nobody reads stdout."""
     arguments = [str(argument) for argument in arguments]
-    return Running(fork(become_command, command, arguments, str(log), cwd, stdin, kill, reader_gone), Path(log))
+    process = fork(become_command, command, arguments, str(log), cwd, stdin, kill, reader_gone)
+    try:
+        process.join()
+    finally:  # also if the test is interrupted
+        process.kill()
+    return Finished(process.exitcode, Path(log).read_text(encoding="utf-8"))
 
 
 def training(data_bin, save_dir):
@@ -98,15 +88,15 @@ def prepare(folder, source, target, **sets):
             (folder / f"{name}.{language}").write_text("".join(f"{line}\n" for line in lines))
             words = (line.removesuffix(".") + " .\n" for line in lines)
             (folder / f"{split}.words.{language}").write_text("".join(words))
-    start(
+    run(
         folder / "preprocess.log", "preprocess", "-s", source, "-t", target, "--joined-dictionary", "--workers", 1,
         "--destdir", folder / "data-bin",
         *(word for split in sets for word in (f"--{split}pref", folder / f"{split}.words")),
-    ).finish().succeeded()  # fmt: skip
+    ).succeeded()  # fmt: skip
 
 
 def become_command(command, arguments, log, cwd=None, stdin=None, kill=None, reader_gone=False):
-    """Run a command in this process, as ``start`` does in another one."""
+    """Run a command in this process, as ``run`` does in another one."""
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(output, 1)
     os.dup2(output, 2)

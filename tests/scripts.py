@@ -1,7 +1,9 @@
 """The project's commands, run in the test's own process, where fairseq is imported already."""
 
+import contextlib
 import importlib.util
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +49,17 @@ def printed(name, monkeypatch, capsys):
 def printed_by(name):
     """Return a fixture: ``printed`` for this command."""
     return pytest.fixture(lambda monkeypatch, capsys: printed(name, monkeypatch, capsys))
+
+
+@contextlib.contextmanager
+def small_files(size):
+    """Let files of this process have at most so many bytes, as if the disk were full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def loaded(example):

@@ -9,6 +9,7 @@ import pytest
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile, atomic_folder, atomic_write, lock, read_lines, remove_unfinished
+from scripts import small_files
 
 
 def _names(folder):
@@ -44,7 +45,7 @@ def test_an_error_while_writing_leaves_what_was_there(tmp_path, error):
     assert _names(tmp_path) == ["a.txt", "out"]
 
 
-def test_file_too_large_while_writing(tmp_path, small_files):
+def test_file_too_large_while_writing(tmp_path):
     told = r"a\.bin: cannot be written: File too large$"
     with pytest.raises(UserError, match=told), atomic_write(tmp_path / "a.bin", "wb") as file, small_files(1000):
         file.write(bytes(100_000))

@@ -1,10 +1,12 @@
 """A small made-up corpus with characters that break careless tools."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from data import replicas
+from data.misbehaving_server import Server, running
 
 from resmlp_mt.data.pipeline import Corpus
 from resmlp_mt.data.sources import PlainText
@@ -34,6 +36,12 @@ def write_side(path: Path, words: str, lines: int, seed: int) -> Path:
                 line.insert(1, NASTY[number // 3 % len(NASTY)] + "Wort")
             file.write(" ".join(line).encode() + (b"\r\n" if number % 7 == 0 else b"\n"))
     return path
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    with running() as server:
+        yield server
 
 
 @pytest.fixture

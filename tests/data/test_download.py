@@ -4,7 +4,6 @@ import hashlib
 import multiprocessing
 import random
 import time
-from collections.abc import Iterator
 from itertools import repeat
 from pathlib import Path
 
@@ -21,14 +20,9 @@ DROP = Fault(drop_after=300_000)
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
     monkeypatch.setattr(download, "RETRIES", 1)
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
+    server.requests.clear()
 
 
 def _file(server: Server, *faults: Fault, forever: Fault | None = None, **known: object) -> PublicFile:

@@ -16,13 +16,12 @@ from unittest.mock import Mock
 import pytest
 from data.conftest import contents
 
-from resmlp_mt import cli
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import read_lines
 from resmlp_mt.common.workers import working
 from resmlp_mt.data.binarize import Binarizing, write_dictionary
 from resmlp_mt.data.chunks import PairFilter
-from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, how_to_translate, prepare
+from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
@@ -63,11 +62,6 @@ def test_everything_is_there_and_counted(prepared):
             lines = [line.split() for line in read_lines(prepared / "subwords" / f"{split}.{lang}")]
             assert (side["subwords"], side["longest"]) == (sum(map(len, lines)), max(map(len, lines)))
             assert side["words"] == sum(not piece.endswith("@@") for line in lines for piece in line)
-
-
-def test_the_command_for_raw_text_from_within_the_package(monkeypatch):
-    monkeypatch.chdir(ROOT / "resmlp_mt")
-    assert " --user-dir . " in how_to_translate(Path("bin"), Path("x"))
 
 
 def _run_and_kill(corpus: Corpus, out: Path, renames: int, before: bool) -> bool:
@@ -266,13 +260,11 @@ def test_a_command_that_fails_changes_nothing(corpus, tmp_path, tmp_path_factory
     before = contents(tmp_path)
     monkeypatch.chdir(tmp_path_factory.mktemp("text"))
     Path("utf-16.txt").write_text("text\n" * 9, encoding="utf-16")
-    command = ["prepare-text", "--source-lang", "en", "--target-lang", "de", "--out", str(tmp_path)]
+    given = ["--source-lang", "en", "--target-lang", "de", "--out", tmp_path]
     for split, (source,) in corpus.sets.items():
-        command += [f"--{split}", *map(str, source.inputs)]
-    monkeypatch.setattr("sys.argv", [*command, *options])
-    with pytest.raises(SystemExit) as ended:
-        cli.main("prepare-text")
-    assert re.search(message, str(ended.value.code)) and "\n" not in str(ended.value.code)
+        given += [f"--{split}", *source.inputs]
+    with pytest.raises(UserError, match=message):
+        in_process("prepare-text", monkeypatch)(*given, *options)
     assert contents(tmp_path) == before
 
 
@@ -284,13 +276,15 @@ def test_a_preparation_has_what_the_command_s_options_say(tmp_path, monkeypatch)
         "text --source-lang en --target-lang de --train a b --valid a b --test a b --tokenize none --keep-punctuation"
     )
     text += " --dash-splits --max-length 9 --max-ratio 2 --symbols 9 --sample 7"
-    for command, symbols, sample in (text, 9, 7), ("wmt14 en-de", 32_000, None), ("wmt14 en-fr", 40_000, None):
+    french = "wmt14 en-fr --subwords sentencepiece"
+    for command, symbols, sample in (text, 9, 7), ("wmt14 en-de", 32_000, None), (french, 40_000, None):
         name, *options = command.split()
         with pytest.raises(UserError, match="enough"):
             in_process(f"prepare-{name}", monkeypatch)(*options, "--out", tmp_path)
         corpus, recipe = spy.call_args.args[:2]
         words, pairs = (Words("none", True, False), (9, 2)) if sample else (Words(dash_splits=True), (250, 1.5))
-        assert (corpus.sample, recipe) == (sample, CorpusRecipe(words, Subwords(symbols=symbols), PairFilter(*pairs)))
+        subwords = Subwords("sentencepiece" if command is french else "bpe", symbols)
+        assert (corpus.sample, recipe) == (sample, CorpusRecipe(words, subwords, PairFilter(*pairs)))
 
 
 def test_a_user_s_files_stay(corpus: Corpus, prepared: Path, tmp_path: Path) -> None:

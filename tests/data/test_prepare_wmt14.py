@@ -3,7 +3,6 @@
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +10,7 @@ import pytest
 import sacrebleu.dataset
 from data import replicas
 from data.conftest import contents
-from data.misbehaving_server import Fault, Server, running
+from data.misbehaving_server import Fault, Server
 from data.replicas import Command
 
 from resmlp_mt.common.errors import UserError
@@ -73,14 +72,7 @@ CORPORA = {
     "en-de": ["europarl-v7", "commoncrawl", "news-commentary-v9"],
     "en-fr": ["europarl-v7", "commoncrawl", "un", "news-commentary-v9", "giga-fren"],
 }
-VALID = {"en-de": ["newstest2013"], "en-fr": ["newstest2012", "newstest2013"]}
 NAMED_ALIKE = {"de": ("Minister", "Pferd", "Haus", "Bericht"), "fr": ("ministre", "cheval", "maison", "rapport")}
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    with running() as server:
-        yield server
 
 
 @pytest.fixture
@@ -93,6 +85,8 @@ def run(server: Server, tmp_path: Path):
 @pytest.mark.parametrize("pair", ["en-de", "en-fr"])
 def test_from_archives_to_data_bin(run, server, tmp_path, monkeypatch, pair):
     out, (source, target) = tmp_path / "out", pair.split("-")
+    plan = run(pair, "--out", out, *SMALL, "--dry-run")
+    assert (plan.status, plan.error, server.requests, out.exists()) == (0, "", [], False)
     done = run(pair, "--out", out, *SMALL)
     assert (done.status, done.error) == (0, "")
     assert f"next: bash examples/wmt14_{source}_{target}/train.sh resmlp6 {out}\n" in done.output
@@ -107,7 +101,8 @@ def test_from_archives_to_data_bin(run, server, tmp_path, monkeypatch, pair):
     assert dropped["europarl-v7"].pop("ratio") > 0
     assert dropped["europarl-v7"] == {"empty": 2, "too long": 1}
     assert dropped["commoncrawl"]["not UTF-8"] == 1
-    for split, names in ("valid", VALID[pair]), ("test", ["newstest2014"]):
+    valid = [official.name for official in TASKS[pair].valid]
+    for split, names in ("valid", valid), ("test", ["newstest2014"]):
         assert summary["pairs"][split]["kept"] == sum(replicas.SETS[name] for name in names)
 
     # The two sides are aligned if their lines name the same things.
@@ -118,8 +113,15 @@ def test_from_archives_to_data_bin(run, server, tmp_path, monkeypatch, pair):
                   for side, name in zip(sides, (word, other), strict=True)]  # fmt: skip
         assert counts[0] == counts[1] and sum(counts[0]) > 50
 
+    # What evaluate.sh scores with
+    for name in f"newstest2014.{target}", f"tokenized/test.1.{target}":
+        assert (out / name).read_text().count("\n") == replicas.SETS["newstest2014"]
+    assert (out / "data-bin" / f"test.{pair}.{target}.bin").is_file()
+
     fetched = {name for name, _, _ in server.requests}
-    assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(VALID[pair]) + 1
+    missing = [line.split()[0] for line in plan.output.splitlines() if line.endswith(", missing")]
+    assert {replicas.PATHS.get(name, name) for name in missing} == fetched and "disk: about " in plan.output
+    assert len(fetched) == len(server.requests) == len(CORPORA[pair]) + len(valid) + 1
     monkeypatch.chdir(tmp_path)
     again = run(pair, "--out", out, *SMALL)
     assert again.status == 0
@@ -188,12 +190,3 @@ def test_too_little_disk_is_said_first(tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"1\.0 GB free on its disk, but about \d\.\d GB needed"):
         Preparation(TASKS["en-de"], tmp_path / "out", Subwords()).run()
     assert not (tmp_path / "out" / "raw").exists()
-
-
-def test_dry_run_does_nothing(run, server, tmp_path):
-    done = run("en-fr", "--out", tmp_path / "out", "--dry-run")
-    assert (done.status, done.error, server.requests) == (0, "", [])
-    assert not (tmp_path / "out").exists()
-    for name in ("training-giga-fren.tar", "wmt12.test.tgz", "wmt13.test.tgz", "wmt14_full.test-full.tgz"):
-        assert f"  {name}  " in done.output
-    assert "to download: " in done.output and "disk: about " in done.output

@@ -37,15 +37,6 @@ def test_plain_and_gzipped(tmp_path: Path) -> None:
     assert (source.name, list(source.inputs)) == ("a", [tmp_path / "a", tmp_path / "b.gz"])
 
 
-@pytest.mark.parametrize("text", [b"1\n2\n", b"1\n2\n3\n4", b"1\n2\n3\n\n"])
-def test_misaligned(tmp_path: Path, text: bytes) -> None:
-    (tmp_path / "a").write_bytes(b"1\n2\n3\n")
-    (tmp_path / "b").write_bytes(text)
-    short, long, line = ("b", "a", 2) if len(text) < 6 else ("a", "b", 3)
-    with pytest.raises(UserError, match=rf"/{short} ends after line {line} but .*/{long} goes on: .*aligned"):
-        list(PlainText(tmp_path / "a", tmp_path / "b").pairs())
-
-
 def test_what_cannot_be_read_as_a_pair(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     (tmp_path / "one").write_bytes(b"one\n")

@@ -4,7 +4,7 @@ import itertools
 import json
 
 import pytest
-from fairseq_commands import TRAIN, USER_DIR, VALID, sentence_pairs, start, training
+from fairseq_commands import TRAIN, USER_DIR, VALID, run, sentence_pairs, training
 from shared import made_once
 
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
@@ -16,10 +16,9 @@ def fairseq(tmp_path_factory):
     logs = tmp_path_factory.mktemp("logs")
     numbers = itertools.count()
 
-    def run(command, *arguments, **options):
-        return start(logs / f"{next(numbers)}.{command}.log", command, *arguments, **options).finish()
-
-    return run
+    return lambda command, *arguments, **options: run(
+        logs / f"{next(numbers)}.{command}.log", command, *arguments, **options
+    )
 
 
 @pytest.fixture(scope="session")
@@ -88,10 +87,10 @@ def trained(train, tmp_path_factory):
 def generate(fairseq, data_bin, trained):
     """A function that translates the validation set by beam search with a few common options; later options win."""
 
-    def run(*options, path=trained[0] / "checkpoint_best.pt", data=data_bin, **more):
+    def translate(*options, path=trained[0] / "checkpoint_best.pt", data=data_bin, **more):
         return fairseq(
             "generate", data, "--user-dir", USER_DIR, "--path", path, "--gen-subset", "valid", "--beam", 4, "--cpu",
             "--required-batch-size-multiple", 1, *options, **more,
         ).succeeded()  # fmt: skip
 
-    return run
+    return translate

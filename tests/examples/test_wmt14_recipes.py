@@ -34,12 +34,9 @@ HERE = ("--cpu", "--num-workers", "0", "--disable-validation", "--save-interval-
 
 @pytest.fixture(scope="session")
 def dry_run(run_script):
-    def command_of(pair, *arguments, **variables):
-        done = run_script(f"wmt14_{pair}/train", *arguments, DRY_RUN=1, **variables)
-        assert done.returncode == 0, done.stderr
-        return shlex.split(done.stdout)
-
-    return command_of
+    return lambda pair, *arguments, **variables: shlex.split(
+        run_script(f"wmt14_{pair}/train", *arguments, DRY_RUN=1, **variables).stdout
+    )
 
 
 @pytest.mark.parametrize("pair", PAIRS)
@@ -107,8 +104,7 @@ def train(run_script):
 
     def checkpoint_of(folder, pair, system, *more, updates, **variables):
         small = (*SMALL[system], *HERE, "--max-update", updates, *more)
-        done = run_script(f"wmt14_{pair}/train", system, folder, "--", *small, **variables)
-        assert done.returncode == 0, done.stdout + done.stderr
+        run_script(f"wmt14_{pair}/train", system, folder, "--", *small, **variables)
         return load_checkpoint(folder / system / "checkpoint_last.pt")
 
     return checkpoint_of
@@ -145,7 +141,6 @@ def test_from_training_over_a_break_to_the_table(run_script, train, linked):
     assert all(torch.equal(tensor, expected[name]) for name, tensor in model.items())
 
     done = run_script("wmt14_en_de/evaluate", "resmlp6", folder, "--", "--cpu", "--max-len-b", "8", AVERAGE=3)
-    assert done.returncode == 0, done.stdout + done.stderr
     assert (folder / "resmlp6" / "average3.pt").exists()
     result = json.loads((folder / "resmlp6" / "test.json").read_text())
     assert (result["segments"], result["target_lang"]) == (16, "de")

@@ -68,7 +68,7 @@ def test_it_keeps_the_promises():
     variant = build(token_mixing="window"), test_promises.options_of({"token_mixing": "window"})
     folded = test_promises.fold_copy(variant[0])
     for is_folded in False, True:
-        test_promises.test_batch_and_padding_do_not_matter_for_any_variant(variant, folded, is_folded)
+        test_promises.test_batch_and_padding_do_not_matter(variant, folded, is_folded)
         test_promises.test_steps_equal_teacher_forcing(variant, folded, is_folded, left_pad=True)
     test_promises.test_a_batch_trains_as_its_sentences_alone_do(variant)
     test_promises.test_no_position_sees_a_later_one(variant)

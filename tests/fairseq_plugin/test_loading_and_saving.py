@@ -18,6 +18,7 @@ from in_this_process import run, training
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin import trained
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit, check_dictionaries, checksum_of, load_checkpoint
+from scripts import small_files
 
 load = checkpoint_utils.load_model_ensemble_and_task
 SECRET = "/nowhere/secret"
@@ -168,7 +169,7 @@ def test_a_checkpoint_of_fconv_is_built_from_its_options(task, changed):
 
 
 @pytest.mark.parametrize("room", [0, 1_000, 100_000, 400_500])
-def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, small_files, room):
+def test_what_could_not_be_written_is_gone_and_the_old_stays(tmp_path, room):
     last, new = tmp_path / "checkpoint_last.pt", str(tmp_path / "checkpoint1.pt")
     checkpoint_utils.torch_persistent_save({"model": torch.zeros(10)}, str(last))
     checkpoint_utils.torch_persistent_save({"model": torch.zeros(100_000)}, new)

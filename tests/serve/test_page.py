@@ -1,14 +1,15 @@
 """The page in a real browser, with a fake translator; skipped if there is no browser."""
 
 import re
+import shutil
 
 import pytest
-from serve.browser import BROWSER, dropped
 from serve.fake_server import HEADS, TOKEN, FakeTranslator, serving
 
 from resmlp_mt.serve.settings import Access
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="needs playwright")
+BROWSER = next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 pytestmark = pytest.mark.skipif(BROWSER is None, reason="needs a chromium on PATH (Debian: apt-get install chromium)")
 expect = sync_api.expect
 
@@ -65,6 +66,12 @@ def parts(page):
 
 def shades(page, selector):
     return page.locator(selector).evaluate_all("all => all.map(each => getComputedStyle(each).backgroundColor)")
+
+
+def dropped(page, name, content):
+    """Drop a file on the page."""
+    made = "([name, text]) => { const all = new DataTransfer(); all.items.add(new File([text], name)); return all; }"
+    page.dispatch_event("#source", "drop", {"dataTransfer": page.evaluate_handle(made, [name, content])})
 
 
 def test_typing_translates_and_pointing_shades(page):

@@ -11,6 +11,7 @@ import torch
 from serve.fake_server import POSITIONS, TOKEN, FakeTranslator, serving
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.serve import settings
 from resmlp_mt.serve.settings import Access, Limits, access, listening
 from resmlp_mt.translate.documents import translate_text
 from scripts import in_process
@@ -297,3 +298,19 @@ def test_mistakes_of_the_command(monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name != "markdown_it" or None)
     with pytest.raises(UserError, match="serve needs more packages: pip install markdown-it-py pydantic"):
         serve(tmp_path)
+
+
+def test_a_server_has_what_the_options_say(folder, tmp_path, monkeypatch, capsys):
+    made = []
+    run = SimpleNamespace(run=lambda sockets: made.append(sockets[0].getsockname()[1]))
+    monkeypatch.setattr("resmlp_mt.serve.server.server_of", lambda *given: made.extend(given) or run)
+    monkeypatch.setenv(settings.TOKEN, "0123456789abcdef")
+    (tmp_path / "terms").write_text("man\tinn\n")
+    allowed = "--allow-host", "Mt.example", "--allow-origin", "https://a.example"
+    limits = "--max-beam", 5, "--glossary", tmp_path / "terms", "--precision", "bf16"
+    in_process("serve", monkeypatch)(folder, "--port", 0, *allowed, *limits)
+    right = Access(frozenset([*settings.THIS_MACHINE, "mt.example"]), "0123456789abcdef", ("https://a.example",))
+    translator, *others, port = made
+    assert others == [Limits(max_beam=5), right, [["man", "inn"]]]
+    assert (translator.tokenizer.settings.target_language, translator._how.precision) == ("de", "bf16")
+    assert capsys.readouterr().out == f"http://127.0.0.1:{port}  (Ctrl-C ends it)\n"

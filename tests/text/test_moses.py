@@ -35,15 +35,17 @@ def test_same_as_sacremoses(text: str, lang: str, dash_splits: bool) -> None:
 
 
 @settings(max_examples=300)
-@given(TEXT)
-def test_shortcut_past_settling(text: str) -> None:
+@given(TEXT, st.booleans())
+def test_a_line_of_clean_characters_and_punctuation(text: str, punctuation: bool) -> None:
     # The slow way: every character is removed or made a space, one by one.
     def fate(char: str) -> str:
         if char in "\t\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029":
             return " "
         return "_" if char == "\u2581" else MosesPunctNormalizer("en").remove_control_chars(char)
 
-    assert CharacterCleaner("en", punctuation=False)(text) == " ".join("".join(map(fate, text)).split())
+    clean = "".join(map(fate, text))
+    expected = THEIRS["en"][0].normalize(f"{clean}\n") if punctuation else clean
+    assert CharacterCleaner("en", punctuation)(text) == " ".join(expected.split())
 
 
 @pytest.mark.parametrize("lang", LANGS)

@@ -167,16 +167,12 @@ def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(
         ({"glossary": {"man": ["in", "Ω"]}}, "glossary: 'man': 'Ω': the model's vocabulary has no 'Ω'"),
         ({"avoid": None}, "avoid None: give a list of str"),
         *(({"glossary": {"man": x}}, "glossary: give for each source term a target term") for x in ([], 5, [5])),
-        (
-            {"glossary": {"man": "an old man"}, "avoid": ["old"]},
-            "texts[1]: there is no translation within the limit of tokens, with all",
-        ),
+        ({"glossary": {"man": "an old man"}, "avoid": ["old"]}, "texts[1]: there is no translation within the limit"),
     ],
 )
 def test_mistakes(translator, options, message):
-    with pytest.raises(UserError) as error:
+    with pytest.raises(UserError, match=f"^{re.escape(message)}"):
         translator.translate(TEXTS, **options)
-    assert str(error.value).startswith(message) and "\n" not in str(error.value)
 
 
 def test_the_command_takes_them_and_goes_on_only_with_the_same(folder, translator, tmp_path, monkeypatch):
@@ -195,9 +191,7 @@ def test_the_command_takes_them_and_goes_on_only_with_the_same(folder, translato
         run(folder, "--input", text, "--output", out, "--resume", *given[:4])
     run(folder, "--input", text, "--output", out, "--resume", *given)
     assert out.read_text().splitlines() == [each.text for each in translator.translate(TEXTS, **options)]
-    with pytest.raises(
-        UserError, match=f"^{text}:1: there is no translation within the limit of tokens, with all forced words and no"
-    ):
+    with pytest.raises(UserError, match=f"^{text}:1: there is no translation within the limit of tokens, with all"):
         run(folder, "--input", text, "--prefix", "the", "--avoid", "the")
     terms.write_bytes(b"a\tb\n\n")
     with pytest.raises(UserError, match="terms:2: is not a source term"):

@@ -3,7 +3,6 @@
 import dataclasses
 import random
 
-import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
@@ -16,7 +15,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END, UNKNOWN
 from resmlp_mt.translate import translator as translate_module
-from resmlp_mt.translate.alignment import WORD, character_alignment
+from resmlp_mt.translate.alignment import WORD
 from resmlp_mt.translate.documents import document_of
 
 ADDRESS = "https://www.example.org/far/longer"
@@ -165,8 +164,3 @@ def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(fold
         sums.append(gains / torch.tensor(found.alignment)[:, number])
     for each in sums:
         torch.testing.assert_close(each, sums[0], rtol=1e-3, atol=1e-5)
-
-
-def test_words_without_an_alignment_are_in_order():
-    found = character_alignment("a b c d", dataclasses.replace(translation("e f g h"), alignment=None))
-    assert np.diff(found).argmax(1).tolist() == [0, 2, 4, 6]

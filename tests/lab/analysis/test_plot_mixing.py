@@ -56,8 +56,7 @@ def test_everything_is_written_and_gathered_on_one_page_the_same_each_time(plot_
         assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path):
+def test_figures_are_those_of_the_weights(plot_mixing, undrawn, saved, trained, tmp_path):
     plot_mixing(saved, "--out", tmp_path, "--length", 7)
     found = json.loads((tmp_path / "mixing.json").read_text())
     assert found["used"] == {"encoder": 7, "decoder": 7, "how": "as given by --length"}
@@ -76,8 +75,7 @@ def test_figures_are_those_of_the_weights(plot_mixing, saved, trained, tmp_path)
     assert ("decoder", 1, "A", pytest.approx(small)) in [tuple(each.values()) for each in one["sparsity"]]
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_several_checkpoints_show_their_change(plot_mixing, saved, before_training, tmp_path):
+def test_several_checkpoints_show_their_change(plot_mixing, undrawn, saved, before_training, tmp_path):
     torch.save(checkpoint(before_training), tmp_path / "checkpoint1.pt")
     out = tmp_path / "out"
     plot_mixing(tmp_path / "checkpoint1.pt", saved, "--out", out)
@@ -87,8 +85,7 @@ def test_several_checkpoints_show_their_change(plot_mixing, saved, before_traini
     assert [each["checkpoint"] for each in found] == [str(tmp_path / "checkpoint1.pt"), str(saved)]
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, saved, tmp_path):
+def test_pruned_checkpoints_are_written_one_a_share(plot_mixing, undrawn, saved, tmp_path):
     plot_mixing(saved, "--out", tmp_path / "out", "--prune", "0.25", "1")
     plot_mixing(saved, "--out", tmp_path / "again", "--prune", "0.25")
     assert (tmp_path / "out" / "pruned-0.25.pt").read_bytes() == (tmp_path / "again" / "pruned-0.25.pt").read_bytes()
@@ -119,8 +116,7 @@ def test_bands_are_shown_with_the_text_that_they_depend_on(plot_mixing, tmp_path
     assert not (tmp_path / "no").exists()
 
 
-@pytest.mark.usefixtures("undrawn")
-def test_a_checkpoint_is_not_written_over(plot_mixing, saved, tmp_path):
+def test_a_checkpoint_is_not_written_over(plot_mixing, undrawn, saved, tmp_path):
     path = saved.rename(tmp_path / "pruned-1.pt")
     before = path.read_bytes()
     with pytest.raises(UserError, match=r"pruned-1\.pt: would be written over the input"):
