@@ -1,8 +1,15 @@
 """A user's mistakes end with one clear line, without a traceback where the plugin can prevent it."""
 
+import os
 import shutil
 
+import pytest
+import torch
 from fairseq_commands import USER_DIR
+from fairseq_plugin.crafted import Call
+
+from resmlp_mt import ResMLPTransformerModel
+from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
 
 
 def test_help_shows_every_option_of_the_model(fairseq):
@@ -12,6 +19,25 @@ def test_help_shows_every_option_of_the_model(fairseq):
     assert options.keys() >= {"layerscale-init", "dropout", "encoder-layers", "token-mixing", "mixing-heads", "norm"}
     for option, words in options.items():
         assert any(word.islower() and word.isalpha() for word in words), f"--{option} has no help"
+
+
+def test_a_broken_checkpoint_is_refused_by_name(fairseq, data_bin, trained, train, tmp_path):
+    good = trained[0] / "checkpoint_best.pt"
+    (tmp_path / "checkpoint_last.pt").write_bytes(good.read_bytes()[: good.stat().st_size // 2])
+    state = load_checkpoint(good)
+    state["extra_state"]["surprise"] = Call(os.mkdir, "smuggled")
+    torch.save(state, tmp_path / "smuggling.pt")
+    for name, message in (
+        ("missing.pt", r"Model file not found: .*missing\.pt"),
+        ("checkpoint_last.pt", r"checkpoint_last\.pt: not loaded: truncated, or not a checkpoint"),
+        ("smuggling.pt", r"smuggling\.pt: not loaded: it holds (posix|os)\.mkdir"),
+    ):
+        command = "--user-dir", USER_DIR, "--path", tmp_path / name, "--cpu"
+        fairseq("generate", data_bin, *command, cwd=tmp_path).check_refused(message)
+        with pytest.raises(Exception, match=message):
+            ResMLPTransformerModel.from_pretrained(str(tmp_path), name, str(data_bin))
+    train(tmp_path, "--max-update", 1).check_refused(r"checkpoint_last\.pt: not loaded: truncated")
+    assert sorted(os.listdir(tmp_path)) == ["checkpoint_last.pt", "smuggling.pt"]
 
 
 def test_missing_data_and_options_that_do_not_go_together_are_told_in_one_line(train, data_bin, tmp_path):
