@@ -1,4 +1,4 @@
-"""Process a stream in parallel: results in order, few items in memory, the same bytes with any number of processes."""
+"""Process a stream in parallel chunks: in order, few held at a time, the same bytes with any number of processes."""
 
 import contextlib
 import ctypes
@@ -15,13 +15,39 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 from resmlp_mt.common.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Lines = TypeVar("Lines", bytes, tuple[bytes, bytes])  # of one text, or of two texts that are aligned
 IN_FLIGHT = 3  # items for each worker: one at work, one on each way
+CHUNK = 1000  # lines, or pairs of lines
+CHUNK_BYTES = 4 << 20  # a chunk has fewer lines if they reach this number of bytes
+
+
+@dataclass(frozen=True)
+class Chunk(Generic[Lines]):
+    """Consecutive lines, or pairs of lines, as bytes without line ends; ``first``: the number of the first one."""
+
+    first: int
+    lines: list[Lines]
+
+
+def chunks(lines: Iterable[Lines], least: int = CHUNK, most: int = CHUNK, first: int = 1) -> Iterator[Chunk[Lines]]:
+    """Yield lines, or pairs of lines, in chunks of ``least``, then of twice as many each time, up to ``most``."""
+    some: list[Lines] = []
+    size = 0
+    for line in lines:
+        some.append(line)
+        size += len(line) if isinstance(line, bytes) else sum(map(len, line))
+        if len(some) >= least or size >= CHUNK_BYTES:
+            yield Chunk(first, some)
+            first, least = first + len(some), min(2 * least, most)
+            some, size = [], 0
+    if some:
+        yield Chunk(first, some)
 
 
 @dataclass(frozen=True)

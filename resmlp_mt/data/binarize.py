@@ -19,9 +19,8 @@ import numpy as np
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, PathLike, atomic_folder, atomic_write, read_lines, write_whole
-from resmlp_mt.common.workers import ALONE, Workers, ordered_map
-from resmlp_mt.data.chunks import Chunk, chunks
-from resmlp_mt.data.sources import PlainText
+from resmlp_mt.common.workers import ALONE, Chunk, Workers, chunks, ordered_map
+from resmlp_mt.data.sources import Pair, PlainText
 from resmlp_mt.text.tokenizer import END, SPECIAL, UNKNOWN
 
 SPLITS = ("train", "valid", "test")
@@ -48,26 +47,19 @@ class Binarizing:
 
     @property
     def dictionary(self) -> Path:
-        """The path of the dictionary file."""
         return self.texts / "dict.txt"
 
     @property
     def outputs(self) -> list[Path]:
-        """All files of the finished folder."""
         return [
             *(self.folder / f"dict.{lang}.txt" for lang in self.langs),
             *(path for split in SPLITS for lang in self.langs for path in self._data(self.folder, split, lang)),
         ]
 
     def run(self, lines: Mapping[str, int], progress: Callable[[int], Any] = lambda pairs: None) -> dict[str, Any]:
-        """Binarize the texts.
+        """Binarize the texts, which must have this number of ``lines``; ``progress`` gets the number of each chunk's.
 
-        Args:
-            lines: number of lines that train, valid and test must have
-            progress: called for each chunk with the number of its pairs
-
-        Returns:
-            ``"dictionary"``: the number of its symbols; ``"unknown"``: how many subwords it lacks, by set and language
+        Return how many symbols the ``"dictionary"`` has, and how many subwords are ``"unknown"``, by set and language.
         """
         symbols, unknown = len(numbers_of(self.dictionary)), {}
         with atomic_folder(self.folder, replace=True) as complete:
@@ -83,7 +75,7 @@ class Binarizing:
         sides = (self.texts / f"{split}.{lang}" for lang in self.langs)
         text = PlainText(*sides, longest=LONGEST_LINE)  # subwords take more bytes than raw text
         dtype = np.dtype(np.uint16 if symbols < 65500 else np.uint32)
-        encoder = partial(ChunkEncoder, self.dictionary, dtype)
+        encoder = partial(chunk_encoder, self.dictionary, dtype)
         unknown: Counter[str] = Counter()
         done = 0
         with contextlib.ExitStack() as stack:
@@ -111,25 +103,16 @@ def numbers_of(dictionary: Path) -> dict[str, int]:
     return {symbol: number for number, symbol in enumerate((*SPECIAL, *symbols))}
 
 
-class ChunkEncoder:
-    """Looks up the numbers of a chunk's subwords and ends each line with ``</s>``. A worker reads the file once."""
+def chunk_encoder(dictionary: Path, dtype: np.dtype) -> Callable[[Chunk[Pair]], list[tuple[np.ndarray, np.ndarray]]]:
+    """Return a function from a chunk to the numbers of each side's subwords, with ``</s>``, and the lines' sizes."""
+    indices = numbers_of(dictionary)
 
-    def __init__(self, dictionary: Path, dtype: np.dtype):
-        self.indices, self.dtype = numbers_of(dictionary), dtype
+    def encoded(lines: tuple[bytes, ...]) -> tuple[np.ndarray, np.ndarray]:
+        rows = [[*(indices.get(word, UNKNOWN) for word in line.decode().split()), END] for line in lines]
+        numbers = itertools.chain.from_iterable(rows)
+        return np.fromiter(numbers, dtype), np.array(list(map(len, rows)), np.int32)
 
-    def __call__(self, chunk: Chunk) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return, for each side, the numbers of all its symbols, and how many each line has."""
-        return [self._encode(lines) for lines in zip(*chunk.pairs, strict=True)]
-
-    def _encode(self, lines: tuple[bytes, ...]) -> tuple[np.ndarray, np.ndarray]:
-        numbers: list[int] = []
-        sizes = []
-        for line in lines:
-            words = line.decode().split()
-            numbers += [self.indices.get(word, UNKNOWN) for word in words]
-            numbers.append(END)
-            sizes.append(len(words) + 1)
-        return np.array(numbers, self.dtype), np.array(sizes, np.int32)
+    return lambda chunk: [encoded(side) for side in zip(*chunk.lines, strict=True)]
 
 
 @contextlib.contextmanager

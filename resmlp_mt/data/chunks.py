@@ -1,13 +1,14 @@
-"""Chunks of sentence pairs, which workers get, and the work on them: tokenizing, splitting, counting."""
+"""The work on chunks of sentence pairs: tokenizing, splitting, counting."""
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.common.options import Checked, option
+from resmlp_mt.common.workers import Chunk
 from resmlp_mt.data.sources import Pair
 from resmlp_mt.data.subwords import MOST_LETTERS, Subwords
 from resmlp_mt.text.tokenizer import SPECIAL
@@ -16,31 +17,6 @@ from resmlp_mt.text.words import LONGEST_WORD, LineTokenizer, Words, check_words
 # BPE is not learned from words that end with these. A merge could make them the last subword of a word: "@@" would then
 # be read as the mark that the word continues, the others as fairseq's own symbols.
 NOT_LAST = ("@@", *SPECIAL)
-CHUNK = 1000  # pairs that a worker gets in one chunk
-CHUNK_BYTES = 4 << 20  # a chunk has fewer pairs if their lines reach this number of bytes
-
-
-@dataclass(frozen=True)
-class Chunk:
-    """Consecutive pairs of lines."""
-
-    first: int  # the number of the first pair in its source, counted from 1
-    pairs: list[Pair]  # the lines, without line ends
-
-
-def chunks(pairs: Iterable[Pair]) -> Iterator[Chunk]:
-    """Yield the pairs of a stream in chunks of ``CHUNK`` pairs, or fewer if they reach ``CHUNK_BYTES``."""
-    some: list[Pair] = []
-    first, size = 1, 0
-    for pair in pairs:
-        some.append(pair)
-        size += len(pair[0]) + len(pair[1])
-        if len(some) == CHUNK or size >= CHUNK_BYTES:
-            yield Chunk(first, some)
-            first += len(some)
-            some, size = [], 0
-    if some:
-        yield Chunk(first, some)
 
 
 @dataclass(frozen=True)
@@ -94,37 +70,26 @@ class ChunkResult:
 class ChunkTokenizer:
     """Tokenizes both sides of chunks of raw pairs.
 
-    Args:
-        langs: source and target language
-        words: how text becomes words
-        names: names of the sides in error messages; each line must then be UTF-8 and have words. None: pairs that are
-            not UTF-8 are dropped
+    ``names``: of the sides in error messages; each line must then be UTF-8 and have words. None: pairs that are not
+    UTF-8 are dropped.
     """
 
     def __init__(self, langs: tuple[str, str], words: Words, names: tuple[str, str] | None = None):
         self._tokenize = tuple(LineTokenizer(lang, words) for lang in langs)
-        self._names = names
+        self._names = names or ()
 
-    def __call__(self, chunk: Chunk) -> ChunkResult:
-        lines: list[list[str | None]] = []
-        not_utf8 = [0, 0]
-        dropped: Counter[str] = Counter()
-        for number, pair in enumerate(chunk.pairs, start=chunk.first):
-            words = [self._words(side, line) for side, line in enumerate(pair)]
-            if self._names:
-                for name, line in zip(self._names, words, strict=True):
-                    if what := _trouble(line):
-                        raise UserError(
-                            f"{name}:{number}: {what}: validation and test lines are never dropped: "
-                            "mend the line, or take it out of both sides"
-                        )
-            if None in words:
-                dropped["not UTF-8"] += 1
-                not_utf8 = [total + (line is None) for total, line in zip(not_utf8, words, strict=True)]
-            else:
-                lines.append(words)
-        texts = tuple("".join(f"{line[side]}\n" for line in lines).encode() for side in (0, 1))
-        return ChunkResult(len(chunk.pairs), texts, dropped, not_utf8)
+    def __call__(self, chunk: Chunk[Pair]) -> ChunkResult:
+        pairs = [[self._words(side, line) for side, line in enumerate(pair)] for pair in chunk.lines]
+        for number, pair in enumerate(pairs, start=chunk.first):
+            for name, line in zip(self._names, pair, strict=False):
+                if what := _trouble(line):
+                    advice = "validation and test lines are never dropped: mend the line, or take it out of both sides"
+                    raise UserError(f"{name}:{number}: {what}: {advice}")
+        kept = [pair for pair in pairs if None not in pair]
+        dropped = Counter((len(pairs) - len(kept)) * ["not UTF-8"])
+        not_utf8 = [sum(pair[side] is None for pair in pairs) for side in (0, 1)]
+        texts = tuple("".join(f"{pair[side]}\n" for pair in kept).encode() for side in (0, 1))
+        return ChunkResult(len(pairs), texts, dropped, not_utf8)
 
     def _words(self, side: int, line: bytes) -> str | None:
         try:
@@ -147,10 +112,7 @@ def _trouble(line: str | None) -> str | None:
 class ChunkSplitter:
     """Splits both sides of chunks of tokenized pairs into subwords.
 
-    Args:
-        subwords: the kind of subwords
-        learned: the file of learned subwords
-        pair_filter: which pairs to keep, whose subwords are then counted; None: keep all, count no subwords
+    ``pair_filter``: which pairs to keep, whose subwords are then counted; None: keep all, count no subwords.
     """
 
     def __init__(self, subwords: Subwords, learned: PathLike, pair_filter: PairFilter | None):
@@ -160,11 +122,11 @@ class ChunkSplitter:
         longest = self._split.longest
         self._most = (longest + 1) * pair_filter.max_length if pair_filter and longest else sys.maxsize
 
-    def __call__(self, chunk: Chunk) -> ChunkResult:
+    def __call__(self, chunk: Chunk[Pair]) -> ChunkResult:
         lines: tuple[list[str], list[str]] = ([], [])
         counts = SideCounts(), SideCounts()
         dropped: Counter[str] = Counter()
-        for pair in chunk.pairs:
+        for pair in chunk.lines:
             words = [line.decode() for line in pair]
             if self._filter and any(map(self._is_too_long, words)):
                 dropped["too long" if all(words) else "empty"] += 1
@@ -182,7 +144,7 @@ class ChunkSplitter:
         if self._split.symbols is not None:
             symbols = Counter({symbol: count for symbol, count in symbols.items() if symbol in self._split.symbols})
         return ChunkResult(
-            len(chunk.pairs), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols
+            len(chunk.lines), tuple(text.encode() for text in texts), dropped, counts=counts, symbols=symbols
         )
 
     def _is_too_long(self, line: str) -> bool:
@@ -195,9 +157,9 @@ class ChunkSplitter:
 class WordCounter:
     """Counts the words that BPE is learned from in chunks of tokenized pairs, on both sides together."""
 
-    def __call__(self, chunk: Chunk) -> tuple[int, Counter[str]]:
+    def __call__(self, chunk: Chunk[Pair]) -> tuple[int, Counter[str]]:
         """Return the number of pairs read, and how often each word occurs in them."""
-        counts = Counter(b" ".join(line for pair in chunk.pairs for line in pair).decode().split())
+        counts = Counter(b" ".join(line for pair in chunk.lines for line in pair).decode().split())
         for word in [word for word in counts if len(word) > MOST_LETTERS or word.endswith(NOT_LAST)]:
             del counts[word]
-        return len(chunk.pairs), counts
+        return len(chunk.lines), counts

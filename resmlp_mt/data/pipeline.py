@@ -10,14 +10,14 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 from string import punctuation
-from typing import Any
+from typing import IO, Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import LONGEST_LINE, atomic_write, read_lines, write_json
 from resmlp_mt.common.progress import Progress, format_reasons, text_table
-from resmlp_mt.common.workers import ALONE, Workers, ordered_map
+from resmlp_mt.common.workers import ALONE, Workers, chunks, ordered_map
 from resmlp_mt.data.binarize import SPLITS, Binarizing, write_dictionary
-from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter, chunks
+from resmlp_mt.data.chunks import ChunkSplitter, ChunkTokenizer, PairFilter, SideCounts, WordCounter
 from resmlp_mt.data.languages import check_code, check_folders, check_name
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PairSource, PlainText
@@ -36,16 +36,13 @@ Work = Callable[[], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Corpus:
-    """A parallel corpus. Each set has one or more sources, which are read one after the other.
-
-    ``sample``: use only this many pairs from the beginning of each training source; None: all.
-    """
+    """A parallel corpus. Each set has one or more sources, which are read one after the other."""
 
     langs: tuple[str, str]
     train: Sequence[PairSource]
     valid: Sequence[PairSource]
     test: Sequence[PairSource]
-    sample: int | None = None
+    sample: int | None = None  # use only this many pairs from the beginning of each training source; None: all
 
     def __post_init__(self) -> None:
         for lang, option in zip(self.langs, ("--source-lang", "--target-lang"), strict=True):
@@ -55,7 +52,6 @@ class Corpus:
 
     @property
     def sets(self) -> dict[str, Sequence[PairSource]]:
-        """The sources of each set."""
         return {"train": self.train, "valid": self.valid, "test": self.test}
 
 
@@ -90,7 +86,7 @@ def prepare(
     overwrite: bool = False,
     obtain: Callable[[], Any] | None = None,
 ) -> dict[str, Any]:
-    """Prepare a corpus: make ``out/data-bin`` with all files that translating raw text needs.
+    """Prepare a corpus: make ``out/data-bin`` with all files that translating raw text needs; return ``summary.json``.
 
     A step is reused if an earlier run in ``out`` did it with the same inputs and options, so a killed run continues.
     The same corpus, recipe and library versions give the same bytes with any workers, except ``times.json``.
@@ -99,9 +95,6 @@ def prepare(
         also: steps that run first; their outputs may be sources of the corpus
         overwrite: allow writing over files of ``out`` that no earlier preparation made
         obtain: gets the input files; called after the check that no file of the user is in the way
-
-    Returns:
-        the summary, as in ``summary.json``
     """
     check_folders(out)
     _check_rules(corpus.langs, recipe.words)
@@ -199,9 +192,10 @@ class _Preparation:
 
         def work() -> dict[str, Any]:
             not_utf8 = [0, 0]
-            with _writers(step.outputs) as write, Progress(f"tokenize {source.name}", sample) as progress:
+            with _opened(step.outputs) as files, Progress(f"tokenize {source.name}", sample) as progress:
                 for done in ordered_map(tokenizer, chunks(islice(source.pairs(), sample)), self.workers):
-                    write(done.texts)
+                    for file, text in zip(files, done.texts, strict=True):
+                        file.write(text)
                     progress.add(done.read, done.dropped)
                     not_utf8 = [total + new for total, new in zip(not_utf8, done.not_utf8, strict=True)]
                     if progress.pairs >= SURE:
@@ -296,13 +290,13 @@ class _Preparation:
             sources = []
             counts = SideCounts(), SideCounts()
             symbols = Counter[str]()
-            with _writers(step.outputs[:2]) as write:
+            with _opened(step.outputs[:2]) as files:
                 for text, lines in zip(texts, expected, strict=True):
                     with Progress(f"split {split}", lines) as progress:
                         for done in ordered_map(splitter, chunks(text.pairs()), self.workers):
-                            write(done.texts)
                             symbols.update(done.symbols)
-                            for total, counted in zip(counts, done.counts, strict=True):
+                            for file, made, total, counted in zip(files, done.texts, counts, done.counts, strict=True):
+                                file.write(made)
                                 total.add(counted)
                             progress.add(done.read, done.dropped)
                     sources.append(progress.outcome)
@@ -361,16 +355,10 @@ def _share(broken: int, read: int) -> str:
 
 
 @contextlib.contextmanager
-def _writers(paths: Iterable[Path]) -> Iterator[Callable[[Iterable[bytes]], None]]:
-    """Yield a function that appends one text to each of the files. The files appear when all is written."""
+def _opened(paths: Iterable[Path]) -> Iterator[list[IO[bytes]]]:
+    """Yield files to write, which appear when all is written."""
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(atomic_write(path, "wb")) for path in paths]
-
-        def write(texts: Iterable[bytes]) -> None:
-            for file, text in zip(files, texts, strict=True):
-                file.write(text)
-
-        yield write
+        yield [stack.enter_context(atomic_write(path, "wb")) for path in paths]
 
 
 def _pairs(sources: Sequence[PairSource], tokenized: list[dict[str, Any]], split: dict[str, Any]) -> dict[str, Any]:

@@ -35,21 +35,14 @@ RIGHT = {
 
 @dataclass(frozen=True)
 class RawText:
-    """The conversion of raw text to subwords, and of subwords back to running text.
+    """The conversion of raw text to subwords, and of subwords back to running text."""
 
-    Attributes:
-        folder: where the learned subwords are
-        languages: source and target, as the data was prepared
-        learned: name of the file of learned subwords, in the folder
-        sha256: checksum of that file
-    """
-
-    folder: Path
-    languages: tuple[str, str]
+    folder: Path  # where the learned subwords are
+    languages: tuple[str, str]  # source and target, as the data was prepared
     words: Words
     subwords: Subwords
-    learned: str
-    sha256: str = ""
+    learned: str  # name of the file of learned subwords, in the folder
+    sha256: str = ""  # checksum of that file
 
     def settings(self, source: str, target: str) -> TextSettings:
         """Return these settings for a ``Tokenizer`` of ``resmlp_mt.text``, from language ``source`` to ``target``."""
@@ -92,10 +85,8 @@ class RawText:
     def check_languages(self, source: str | None, target: str | None) -> tuple[str, str]:
         """Check and return source and target language, in either direction; None: taken from the prepared data."""
         first, second = self.languages
-        if source is None:
-            source = first if target != first else second
-        if target is None:
-            target = second if source != second else first
+        source = source or (first if target != first else second)
+        target = target or (second if source != second else first)
         if {source, target} != {first, second}:
             raise UserError(f"{self.folder / NAME}: for {first} and {second}, not for {source} to {target}: {AGAIN}")
         return source, target

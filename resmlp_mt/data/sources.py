@@ -105,10 +105,7 @@ BROKEN = (
 
 @contextlib.contextmanager
 def opened_member(archive: Path, member: str) -> Iterator[IO[bytes]]:
-    """Open a file in an archive as a stream. If its name ends in ``.gz``, the file is decompressed, too.
-
-    The archive is a tar file: plain, gzip, bzip2 or xz.
-    """
+    """Open a file in a tar archive (plain, gzip, bzip2 or xz), decompressed if its own name ends in ``.gz``."""
     try:
         with tarfile.open(archive) as tar:
             entry = next((entry for entry in tar if entry.name.removeprefix("./") == member), None)

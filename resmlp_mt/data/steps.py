@@ -75,14 +75,17 @@ class Steps:
             try:
                 yield steps
             except BaseException:
-                steps._forget_missing()
+                # missing files go off the record: a file that the user puts there later must not count as ours
+                there = [name for name in steps._file.values["files"] if os.path.lexists(folder / name)]
+                steps._file.values["files"] = there
+                with contextlib.suppress(UserError):  # such as a full disk: the error that ended the run is reported
+                    steps._file.save()
                 raise
 
     def run(self, step: Step, work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
         """Do ``work``, unless its outputs exist already, made from the same inputs with the same options.
 
-        Returns:
-            what ``work`` returned (now or when it ran), as JSON values; its ``"pairs"`` is how many pairs it worked on
+        Return what ``work`` returned (now or when it ran), as JSON values; its ``"pairs"``: how many it worked on.
         """
         self._seen[step.name] = step
         made_from = {
@@ -122,13 +125,6 @@ class Steps:
                 path.unlink()
         values.update(files=sorted(ours), steps={name: values["steps"][name] for name in self._seen})
         self._file.save()
-
-    def _forget_missing(self) -> None:
-        """Take missing files off the record: a file that the user puts there later must not count as ours."""
-        names = self._file.values["files"]
-        self._file.values["files"] = [name for name in names if os.path.lexists(self._folder / name)]
-        with contextlib.suppress(UserError):  # such as a full disk: the error that ended the run is reported
-            self._file.save()
 
     def _check(self, outputs: Sequence[Path], inputs: Sequence[Path], overwrite: bool) -> None:
         """Check that no file of the user would be lost."""

@@ -75,8 +75,7 @@ def write_counts(counts: Mapping[str, int], path: PathLike) -> None:
 def learn_bpe(words: Path, path: PathLike, subwords: Subwords, jobs: int = 1) -> int:
     """Learn BPE from the words of a text and their counts, and write the codes to ``path`` as subword-nmt does.
 
-    Returns:
-        the number of merges learned, which is lower than asked for if the text is too small
+    Return the number of merges learned, which is lower than asked for if the text is too small.
     """
     with atomic_write(path, "w+b") as codes:
         if any(line.index(" ") > 1 for line in read_lines(words)):  # subword-nmt fails without a pair of letters

@@ -87,12 +87,9 @@ class OfficialText(PlainText):
         return {"entities": "resolved"}
 
     def pairs(self) -> Iterator[tuple[bytes, bytes]]:
-        for source, target in super().pairs():
-            yield _running(source), _running(target)
-
-
-def _running(line: bytes) -> bytes:
-    return unescape(line.decode(), {"&quot;": '"', "&apos;": "'"}).encode()
+        for pair in super().pairs():
+            source, target = (unescape(line.decode(), {"&quot;": '"', "&apos;": "'"}).encode() for line in pair)
+            yield source, target
 
 
 def _training(folder: str, file: str, size: int, sha256: str) -> PublicFile:
@@ -185,18 +182,13 @@ TASKS = {
 
 @dataclass(frozen=True)
 class Preparation:
-    """The preparation of a WMT14 task.
-
-    Attributes:
-        archives: folder of the user, which must have all archives; None: they are downloaded
-        sample: use only this many pairs from the beginning of each training corpus; None: all
-    """
+    """The preparation of a WMT14 task."""
 
     task: Task
     out: Path
     subwords: Subwords
-    archives: Path | None = None
-    sample: int | None = None
+    archives: Path | None = None  # folder of the user, which must have all archives; None: they are downloaded
+    sample: int | None = None  # use only this many pairs from the beginning of each training corpus; None: all
 
     def __post_init__(self) -> None:
         if self.archives and not self.archives.is_dir():
@@ -204,13 +196,11 @@ class Preparation:
 
     @property
     def files(self) -> list[PublicFile]:
-        """All archives that the task needs."""
         training = [ARCHIVES[CORPORA[name][0]] for name in self.task.train]
         return [*training, *(official.archive for official in (*self.task.valid, self.task.test))]
 
     @property
     def folder(self) -> Path:
-        """The folder of the archives."""
         return self.archives or self.out / "raw"
 
     def run(self, workers: Workers = ALONE, overwrite: bool = False) -> dict[str, Any]:

@@ -258,7 +258,6 @@ def _file_of_set(name: str, pair: str) -> str:
 
 
 def _remark(text: str) -> None:
-    """Print a remark on standard error."""
     print(f"remark: {text}", file=sys.stderr)
 
 

@@ -131,7 +131,22 @@ class Service:
         return JSONResponse(await anyio.to_thread.run_sync(self._libretranslate.detect, _with_key(fields, request)))
 
     async def _translate(self, request: HTTPRequest) -> Response:
-        return Response(await self._answer(await self._job(request), request.receive), media_type="application/json")
+        """Wait for a job's answer until the client disconnects; then raise ``ClientDisconnect``."""
+        job = await self._job(request)
+
+        async def gone() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+
+        tasks = asyncio.ensure_future(self._batcher.answer(job)), asyncio.ensure_future(gone())
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks[0].done():
+                raise ClientDisconnect
+            return Response(tasks[0].result(), media_type="application/json")
+        finally:
+            for task in tasks:
+                task.cancel()
 
     async def _in_time(self, handler: Callable[[HTTPRequest], Awaitable[Response]], request: HTTPRequest) -> Response:
         """Return a handler's answer, or an error: 503 after too long, 499 if nobody waits."""
@@ -185,23 +200,6 @@ class Service:
             )
             raise HTTPException(413, f"{problem}: send several requests")
         return job
-
-    async def _answer(self, job: Job, receive: Receive) -> bytes:
-        """Wait for a job's answer until the client disconnects; then raise ``ClientDisconnect``."""
-
-        async def gone() -> None:
-            while (await receive())["type"] != "http.disconnect":
-                pass
-
-        tasks = asyncio.ensure_future(self._batcher.answer(job)), asyncio.ensure_future(gone())
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            if not tasks[0].done():
-                raise ClientDisconnect
-            return tasks[0].result()
-        finally:
-            for task in tasks:
-                task.cancel()
 
     def _translated(self, jobs: Sequence[Job]) -> list[bytes]:
         """Return the answers to jobs that have the same options."""

@@ -1,24 +1,17 @@
 """From words to subwords and back: BPE by subword-nmt's rules, or a sentencepiece model."""
 
 import os
-import sys
-from collections.abc import Callable
+from functools import lru_cache
 
-REMEMBERED = 128 << 20  # about how many bytes of words and their subwords a process keeps in memory
-ENTRY = 110  # bytes that one entry takes in a dict, without its strings
 WORD_START = "\u2581"  # sentencepiece's mark
 
 
 class BPESubwords:
-    """BPE codes, applied as ``subword-nmt apply-bpe`` does; the subwords of each word are cached.
+    """BPE codes, applied as ``subword-nmt apply-bpe`` does; the subwords of each word are cached."""
 
-    Attributes:
-        symbols: the only subwords that a dictionary may hold; None: all that occur in training text, and all characters
-        longest: the largest number of a word's characters that one subword stands for; None: no limit
-    """
-
+    # The only subwords that a dictionary may hold; None: all that occur in training text, and all characters
     symbols: frozenset[str] | None = None
-    longest: int | None
+    longest: int | None  # the largest number of a word's characters that one subword stands for; None: no limit
 
     def __init__(self, path: str | os.PathLike[str]):
         try:
@@ -31,33 +24,14 @@ class BPESubwords:
         with open(path, encoding="utf-8", newline="\n") as codes:
             self._bpe = BPE(codes)
         self.longest = max((len(first + second) for first, second in self._bpe.bpe_codes), default=1)
-        self._known = _Words(self._split)
 
     def __call__(self, line: str) -> str:
-        return " ".join(map(self._known.__getitem__, line.split()))
+        return " ".join(map(self._split, line.split()))
 
+    @lru_cache(1 << 18)  # noqa: B019 (a process makes few of these objects, and keeps them)
     def _split(self, word: str) -> str:
         pieces = self._bpe.segment(word)
         self._bpe.cache.clear()  # else it would hold every word a second time, without a limit
-        return pieces
-
-
-class _Words(dict[str, str]):
-    """A cache of words and their subwords, cleared when it takes too much memory."""
-
-    def __init__(self, split: Callable[[str], str]):
-        super().__init__()
-        self._split = split
-        self._size = 0
-
-    def __missing__(self, word: str) -> str:
-        pieces = self._split(word)
-        size = sys.getsizeof(word) + sys.getsizeof(pieces) + ENTRY
-        self._size += size
-        if self._size > REMEMBERED:
-            self.clear()
-            self._size = size
-        self[word] = pieces
         return pieces
 
 

@@ -27,18 +27,13 @@ class TextSettings:
 
     @property
     def words(self) -> Words:
-        """The settings of how text becomes words."""
         return Words(self.tokenizer, self.dash_splits, self.normalize)
 
 
 class Tokenizer:
-    """Turns text into numbers, and numbers into target text.
+    """Turns text into numbers, and numbers into target text; ``ValueError`` for a wrong setting, symbol or file.
 
-    Args:
-        learned: file of the learned subwords
-        source, target: symbols of the dictionaries, ``SPECIAL`` first
-
-    Raises ``ValueError`` for a wrong setting, symbol or file.
+    ``learned``: file of the learned subwords; ``source``, ``target``: symbols of the dictionaries, ``SPECIAL`` first.
     """
 
     def __init__(

@@ -38,10 +38,8 @@ _SETTLED = re.compile("[ -~\xa0-\xac\xae-\u024f\u2010-\u2027\u2030-\u205e\u20ac]
 class CharacterCleaner:
     """Makes any line safe for line- and word-based tools (see ``CHARACTER_RULES``) and normalizes its punctuation.
 
-    Args:
-        lang: two-letter language code; the rules for quotes next to commas and for spaces in numbers depend on it
-        punctuation: normalize it by sacremoses' port of Moses' ``normalize-punctuation.perl``; if false, quotes, dashes
-            and so on stay as they are
+    It does so by sacremoses' port of Moses' ``normalize-punctuation.perl``, whose rules for quotes next to commas and
+    for spaces in numbers depend on the language. Without ``punctuation``, quotes, dashes and so on stay as they are.
     """
 
     def __init__(self, lang: str, punctuation: bool = True):

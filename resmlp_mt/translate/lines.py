@@ -11,25 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
+from resmlp_mt.common import files
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import (
-    JsonFile,
-    PathLike,
-    atomic_write,
-    binary_lines,
-    check_new,
-    lock,
-    one_line_write_errors,
-    open_input,
-    remove_unfinished,
-)
+from resmlp_mt.common.workers import Chunk, chunks
 from resmlp_mt.translate.numbers import number_problems
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.words import links
 
 FIRST_WINDOW = 64  # lines: few, so that the first output comes soon
 WINDOW = 2048  # lines: enough for batches of similar lengths
-WINDOW_BYTES = 4 << 20
 
 
 @dataclass(frozen=True)
@@ -56,14 +46,6 @@ class TranslationJob:
         return {"model": self.checksum, **how, **options, **layout}
 
 
-@dataclass(frozen=True)
-class Window:
-    """Consecutive lines, as bytes without line ends; ``first`` is the number of the first one, counted from 1."""
-
-    first: int
-    lines: list[bytes]
-
-
 class LineTranslator:
     """Translates a window of lines: returns their output as bytes, and reports about their numbers."""
 
@@ -73,7 +55,7 @@ class LineTranslator:
         self._work = work
         self._translator = Translator(work.folder, **asdict(work.engine))
 
-    def __call__(self, window: Window) -> tuple[bytes, list[str]]:
+    def __call__(self, window: Chunk[bytes]) -> tuple[bytes, list[str]]:
         work = self._work
         encoded = []
         for number, line in enumerate(window.lines, start=window.first):
@@ -113,20 +95,6 @@ def moses(pairs: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
-def windows(lines: Iterable[bytes], done: int = 0, typed: bool = False) -> Iterator[Window]:
-    """Yield a stream's lines in larger and larger windows, or one by one if ``typed``; ``done`` lines came before."""
-    some: list[bytes] = []
-    first, size, most = done + 1, 0, 1 if typed else FIRST_WINDOW
-    for line in lines:
-        some.append(line)
-        size += len(line)
-        if len(some) >= most or size >= WINDOW_BYTES:
-            yield Window(first, some)
-            first, some, size, most = first + len(some), [], 0, 1 if typed else min(2 * most, WINDOW)
-    if some:
-        yield Window(first, some)
-
-
 class GrowingFile:
     """An output file that is written as ``FILE.partial`` and renamed when it is complete. A broken-off run can go on.
 
@@ -135,19 +103,19 @@ class GrowingFile:
     ``beside`` is a second file, which gets the last column of all lines at the end.
     """
 
-    def __init__(self, path: PathLike, identity: dict[str, Any], resume: bool, beside: Path | None = None):
+    def __init__(self, path: files.PathLike, identity: dict[str, Any], resume: bool, beside: Path | None = None):
         self._path, self._partial, self._beside = Path(path), Path(f"{path}.partial"), beside
-        self._record = JsonFile(f"{self._partial}.json")
+        self._record = files.JsonFile(f"{self._partial}.json")
         self._input = hashlib.sha256()
         outputs = [each for each in (self._path, beside) if each is not None]
         for each in outputs:
             if each != beside or not self._record.values.get("ended"):  # else a run stopped between the two files
-                check_new(each)
-        with one_line_write_errors(self._partial):
+                files.check_new(each)
+        with files.one_line_write_errors(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
-        lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
+        files.lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
         for each in outputs:
-            remove_unfinished(each)
+            files.remove_unfinished(each)
         begun, size = self._record.values, self._file.tell()
         remove = f"remove it and {self._partial.name}.json"
         new = {"identity": identity, "lines": 0, "bytes": 0, "input": "", "ended": False}
@@ -176,9 +144,9 @@ class GrowingFile:
             advice = f"give the same input, or remove that file and {self._partial.name}.json"
             raise UserError(f"{name}: {problem}: {advice}")
 
-    def add(self, window: Window, output: bytes) -> None:
+    def add(self, window: Chunk[bytes], output: bytes) -> None:
         """Write the output of a window, and then record that its lines are done."""
-        with one_line_write_errors(self._partial):
+        with files.one_line_write_errors(self._partial):
             self._file.write(output)
             self._file.flush()
             os.fsync(self._file.fileno())
@@ -192,7 +160,7 @@ class GrowingFile:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with self._file, one_line_write_errors(self._partial):
+        with self._file, files.one_line_write_errors(self._partial):
             if kind is None:
                 if os.path.lexists(self._path):
                     raise UserError(f"{self._path}: has appeared meanwhile: the translations are in {self._partial}")
@@ -212,7 +180,7 @@ class GrowingFile:
 
 def split(path: Path, first: Path, last: Path) -> None:
     """Write the part of each line before its last tab into ``first``, and the part after it into ``last``."""
-    with open(path, "rb") as lines, atomic_write(first, "wb") as before, atomic_write(last, "wb") as behind:
+    with open(path, "rb") as lines, files.atomic_write(first, "wb") as before, files.atomic_write(last, "wb") as behind:
         for line in lines:
             columns, _, column = line.rpartition(b"\t")
             before.write(columns + b"\n")
@@ -224,7 +192,7 @@ def translate_file(
     path: Path | None,
     out: Path | None,
     resume: bool,
-    mapped: Callable[[Callable[[], LineTranslator], Iterable[Window]], Iterator[tuple[bytes, list[str]]]],
+    mapped: Callable[[Callable[[], LineTranslator], Iterable[Chunk[bytes]]], Iterator[tuple[bytes, list[str]]]],
     done: Callable[[int], None],
     alignments: Path | None = None,
 ) -> None:
@@ -242,15 +210,18 @@ def translate_file(
         raise UserError(f"{out}: would be plain text: give a name that does not end in .gz")
     if not (path or sys.stdin) or not (out or sys.stdout):  # closed by the shell's <&- or >&-
         raise UserError("standard input or output is closed: give --input and --output")
-    lines = binary_lines(open_input(path) if path else sys.stdin.buffer, work.name)
-    pending: list[Window] = []
+    lines = files.binary_lines(files.open_input(path) if path else sys.stdin.buffer, work.name)
+    pending: list[Chunk[bytes]] = []
     with contextlib.ExitStack() as stack:
         output = None if out is None else stack.enter_context(GrowingFile(out, work.identity, resume, alignments))
         if output is not None:
             output.skip(lines, work.name)
 
-        def remembered() -> Iterator[Window]:
-            for window in windows(lines, output.lines if output else 0, not path and sys.stdin.isatty()):
+        # one by one for somebody who types them
+        sizes = (1, 1) if not path and sys.stdin.isatty() else (FIRST_WINDOW, WINDOW)
+
+        def remembered() -> Iterator[Chunk[bytes]]:
+            for window in chunks(lines, *sizes, first=output.lines + 1 if output else 1):
                 pending.append(window)
                 yield window
 

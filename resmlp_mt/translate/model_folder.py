@@ -97,10 +97,8 @@ def write(
 ) -> None:
     """Write the files that ``load`` reads into an empty folder.
 
-    Args:
-        learned: content of the file of learned subwords
-        symbols: of the source and the target dictionary, fairseq's special symbols first
-        more: by file name, further entries of JSON files
+    ``learned``: content of the file of learned subwords; ``symbols``: of the source and the target dictionary,
+    fairseq's special symbols first; ``more``: by file name, further entries of JSON files.
     """
     folder, more = Path(folder), more or {}
     numbers = {"bos_token_id": START, "pad_token_id": PAD, "eos_token_id": END, "decoder_start_token_id": END}

@@ -63,19 +63,14 @@ class Translation:
 
 @dataclass(frozen=True)
 class Encoded:
-    """A text, and the subwords of each part that is translated separately.
-
-    ``place``: where the text comes from; error messages begin with it.
-    ``masked``: the text that the subwords come from, with a mask in place of each word that is ``kept`` unchanged.
-    ``tagged``: its translation needs an alignment by ``omission``, whatever the options are, so that tags are put back.
-    """
+    """A text, and the subwords of each part that is translated separately."""
 
     text: str
-    place: str
+    place: str  # where the text comes from; error messages begin with it
     parts: list[list[str]]
-    masked: str
+    masked: str  # the text that the subwords come from, with a mask in place of each word that is ``kept`` unchanged
     kept: list[str]
-    tagged: bool
+    tagged: bool  # it needs an alignment by ``omission``, whatever the options are, so that tags are put back
 
 
 class Part(NamedTuple):
@@ -95,9 +90,8 @@ class Part(NamedTuple):
 class Translator:
     """A trained model that translates text.
 
-    Args:
-        folder: made by ``resmlp-mt export``, or a name on Hugging Face's hub that is in the local cache
-        options: ``threads``, ``device``, ``precision`` and ``engine``, fields of ``EngineOptions``
+    ``folder``: made by ``resmlp-mt export``, or a name on Hugging Face's hub that is in the local cache;
+    ``options``: ``threads``, ``device``, ``precision`` and ``engine``, fields of ``EngineOptions``.
     """
 
     def __init__(self, folder: PathLike, **options: Any) -> None:

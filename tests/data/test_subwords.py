@@ -11,7 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data.chunks import CHUNK, Chunk, ChunkSplitter, PairFilter, SideCounts, WordCounter, chunks
+from resmlp_mt.common.workers import CHUNK, Chunk, chunks
+from resmlp_mt.data.chunks import ChunkSplitter, PairFilter, SideCounts, WordCounter
 from resmlp_mt.data.subwords import Subwords, every_nth, learn_bpe, learn_pieces, write_counts
 from resmlp_mt.text.words import CharacterCleaner
 
@@ -102,7 +103,6 @@ def test_a_line_that_must_be_too_long_is_not_split(learned: dict[tuple[str, bool
     splitter = ChunkSplitter(Subwords("bpe"), learned["bpe", False], PairFilter(max_length=9))
     done = splitter(Chunk(1, [(b"l" * 10_000_000, b"low"), (b"lower " * 9, b"low"), (b"lower " * 10, b"low")]))
     assert (done.dropped, done.counts[0].words) == ({"too long": 2}, 9)
-    assert "l" * 10_000_000 not in splitter._split._known
     pairs = [(b"low", b"l" * letters + b" low") for letters in (10_000, 10_001)]
     done = ChunkSplitter(Subwords("bpe"), learned["bpe", False], PairFilter(max_length=10**6))(Chunk(1, pairs))
     assert (done.dropped, done.counts[1].words) == ({"too long": 1}, 2)
@@ -120,12 +120,12 @@ def test_only_pieces_are_for_the_dictionary(tmp_path: Path) -> None:
 def test_chunks(monkeypatch):
     pairs = [(b"%d" % number, b"") for number in range(2 * CHUNK + 1)]
     made = list(chunks(pairs))
-    assert [(chunk.first, len(chunk.pairs)) for chunk in made] == [(1, CHUNK), (CHUNK + 1, CHUNK), (2 * CHUNK + 1, 1)]
-    assert [pair for chunk in made for pair in chunk.pairs] == pairs
+    assert [(chunk.first, len(chunk.lines)) for chunk in made] == [(1, CHUNK), (CHUNK + 1, CHUNK), (2 * CHUNK + 1, 1)]
+    assert [pair for chunk in made for pair in chunk.lines] == pairs
     assert list(chunks([])) == []
-    monkeypatch.setattr("resmlp_mt.data.chunks.CHUNK_BYTES", 30)
+    monkeypatch.setattr("resmlp_mt.common.workers.CHUNK_BYTES", 30)
     pairs = [(b"x", b"y"), (b"x" * 40, b""), (b"", b"y" * 29), (b"x", b"y")]
-    assert [(chunk.first, chunk.pairs) for chunk in chunks(pairs)] == [(1, pairs[:2]), (3, pairs[2:])]
+    assert [(chunk.first, chunk.lines) for chunk in chunks(pairs)] == [(1, pairs[:2]), (3, pairs[2:])]
 
 
 def made_up(words: int, seed: int = 1) -> Counter[str]:

@@ -14,7 +14,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common import progress
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.lines import GrowingFile, Window
+from resmlp_mt.translate.lines import GrowingFile
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_files_of_others_and_those_that_appear_during_the_run_are_left_alone(run
     told = r"out: has appeared meanwhile: the translations are in .*out\.partial"
     with pytest.raises(UserError, match=told), GrowingFile(out, {}, False) as file:
         assert "another run is writing it" in failure(run, "--output", out, "--resume", given=b"A man.\n")
-        file.add(Window(1, [b"a"]), b"b\n")
+        file.add(line_by_line.Chunk(1, [b"a"]), b"b\n")
         out.write_text("mine")
     assert out.read_text() == "mine"
     out.unlink()
