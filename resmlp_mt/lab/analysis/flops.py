@@ -14,7 +14,7 @@ import json
 import os
 import shlex
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,22 +50,14 @@ class TranslationModel:
     def decoder(self, source: int, target: int) -> int:
         """Return the FLOPs of decoding a target sentence, all positions in parallel, after encoding the source."""
         position = self.decoder_position + target * self.decoder_pair + source * self.cross
-        return target * position + self.kept(source) + self.beyond_the_end
-
-    def kept(self, source: int) -> int:
-        """Return the decoder's FLOPs that depend on the source sentence alone: keys and values."""
-        return source * self.keys_and_values
+        return target * position + source * self.keys_and_values + self.beyond_the_end
 
     def forward(self, source: int, target: int) -> int:
         return self.encoder(source) + self.decoder(source, target)
 
 
-Mixing = tuple[int, int]
-"""FLOPs of a token mixing: for each position, and for each pair of positions."""
-
-
-def token_mixing(cfg: LayerConfig) -> Mixing:
-    """Return the FLOPs of a layer's token mixing.
+def token_mixing(cfg: LayerConfig) -> tuple[int, int]:
+    """Return the FLOPs of a layer's token mixing: for each position, and for each pair of positions.
 
     Elementwise weighting is no matrix product: depthwise convolutions and the sums with a band's weights count nothing.
     """
@@ -74,7 +66,7 @@ def token_mixing(cfg: LayerConfig) -> Mixing:
     reach = cfg.mixing_band
     band = 2 * d * cfg.mixing_heads * (reach + 1 if cfg.causal else 2 * reach + 1) if reach else 0
     kernel = 2 * d * cfg.mixing_heads * cfg.mixing_kernel
-    kinds: dict[str, Mixing] = {
+    kinds = {
         "linear": (0, 2 * d),  # A X, whether of one A or of heads
         "gated": (3 * over_channels + band, 2 * d),  # values, gates, output
         "ema": (3 * over_channels + band, 2 * d),
@@ -91,32 +83,27 @@ def token_mixing(cfg: LayerConfig) -> Mixing:
     return kinds[cfg.token_mixing]
 
 
-def of_layers(layers: Iterable[Mixing]) -> Mixing:
-    positions, pairs = zip(*layers, strict=True)
-    return sum(positions), sum(pairs)
-
-
-def resmlp(args: Any, vocabulary: int) -> TranslationModel:
+def resmlp(args: Any, vocabulary: int) -> TranslationModel | None:
     """This plugin's model (Touvron et al. 2021) and the Transformer (Vaswani et al. 2017), which has another mixing.
 
     MLP: 4 d m per position; attention: 8 d^2 for four projections, and per pair 2 d for scores, 2 d for weighted sums.
     """
     d, mlp = args.encoder_embed_dim, args.encoder_ffn_embed_dim
     if (d, mlp) != (args.decoder_embed_dim, args.decoder_ffn_embed_dim):
-        raise UserError(f"{args.arch}: encoder and decoder of unequal width are not counted: make them equal")
+        return None  # not counted
     attends = ARCH_MODEL_NAME_REGISTRY[args.arch] == "transformer"
     layers = args.decoder_layers
     if attends:
-        encoder, decoder = (of_layers([(8 * d * d, 4 * d)] * number) for number in (args.encoder_layers, layers))
+        encoder, decoder = [(8 * d * d, 4 * d)] * args.encoder_layers, [(8 * d * d, 4 * d)] * layers
     else:
         sizes = model_config(ResMLPTransformerConfig.from_namespace(args), 0, vocabulary)
-        encoder = of_layers(token_mixing(sizes.encoder.of_layer(number)) for number in range(sizes.encoder_layers))
-        decoder = of_layers(token_mixing(sizes.decoder.of_layer(number)) for number in range(layers))
+        encoder = [token_mixing(sizes.encoder.of_layer(number)) for number in range(args.encoder_layers)]
+        decoder = [token_mixing(sizes.decoder.of_layer(number)) for number in range(layers)]
     return TranslationModel(
-        encoder_position=encoder[0] + args.encoder_layers * 4 * d * mlp,
-        encoder_pair=encoder[1],
-        decoder_position=decoder[0] + layers * (4 * d * mlp + 4 * d * d) + 2 * d * vocabulary,
-        decoder_pair=decoder[1],
+        encoder_position=sum(each for each, _ in encoder) + args.encoder_layers * 4 * d * mlp,
+        encoder_pair=sum(each for _, each in encoder),
+        decoder_position=sum(each for each, _ in decoder) + layers * (4 * d * mlp + 4 * d * d) + 2 * d * vocabulary,
+        decoder_pair=sum(each for _, each in decoder),
         cross=layers * 4 * d,
         keys_and_values=layers * 4 * d * d,
         beams_share=not attends,
@@ -173,12 +160,12 @@ FORMULAS = {"resmlp_transformer": resmlp, "transformer": resmlp, "fconv": convs2
 """Formulas by fairseq's name of a model, from its complete options and the size of the target dictionary."""
 
 
-def of_options(args: Any, vocabulary: int) -> TranslationModel:
-    """Return the FLOPs of the model that complete options describe; ``vocabulary``: the target dictionary's size."""
+def of_options(args: Any, vocabulary: int) -> TranslationModel | None:
+    """Return the FLOPs of the model that complete options describe, with this target vocabulary; None: not counted."""
     name = ARCH_MODEL_NAME_REGISTRY[args.arch]
     other_lstm = name == "lstm" and (args.encoder_hidden_size != args.decoder_hidden_size or args.encoder_bidirectional)
     if name not in FORMULAS or other_lstm or getattr(args, "no_cross_attention", False):
-        raise UserError(f"{args.arch}: its FLOPs are not counted: give a ResMLP, transformer, fconv or a plain lstm")
+        return None
     return FORMULAS[name](args, vocabulary)
 
 
@@ -216,8 +203,9 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
 def estimate(pair: str, system: str, rate: float) -> dict[str, Any]:
     """Return forward FLOPs per target token, the training's target tokens and FLOPs, GPU-hours at ``rate`` FLOP/s."""
     corpus, args = CORPORA[pair], training_options(pair, system)
-    length = corpus["length"]
-    per_token = of_options(args, corpus["vocabulary"]).forward(length, length) / length
+    length, model = corpus["length"], of_options(args, corpus["vocabulary"])
+    assert model is not None, f"the FLOPs of {system} are not counted"
+    per_token = model.forward(length, length) / length
     if args.max_update:
         tokens = args.max_update * args.max_tokens * args.update_freq[0]
     else:

@@ -20,7 +20,6 @@ import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
 from resmlp_mt.data.binarized import made_up_dictionary
-from resmlp_mt.lab.analysis.flops import TranslationModel, of_options
 from resmlp_mt.lab.benchmarks.rivals import PACKAGES
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
@@ -193,13 +192,6 @@ class Source:
             for name in overrides.keys() - {*config.generation, *vars(trained)}:
                 raise UserError(f"{self.system.name}: {name}: no option of fairseq-generate or of the model's training")
         return config, model, task
-
-
-def formula_of(config: Any, vocabulary: int) -> TranslationModel | None:
-    try:
-        return of_options(config.model, vocabulary)
-    except UserError:
-        return None
 
 
 @dataclass(frozen=True)

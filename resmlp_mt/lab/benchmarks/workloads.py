@@ -23,7 +23,7 @@ from resmlp_mt.lab.analysis import flops
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, peak, start_of
 from resmlp_mt.lab.benchmarks.measuring import Measurement, compare, timed
 from resmlp_mt.lab.benchmarks.rivals import BATCH
-from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch, formula_of
+from resmlp_mt.lab.benchmarks.systems import TINY, Comparison, Shape, Source, System, batch
 from resmlp_mt.lab.models import build_model
 from resmlp_mt.translate.precision import keep_freed_memory
 
@@ -50,7 +50,7 @@ class Training:
 
     def flops_per_token(self, shape: Shape, tokens: int) -> float | None:
         """Return a step's FLOPs per real target token; padding costs as much as tokens."""
-        if (formula := formula_of(self.config, len(self.dictionary))) is None:
+        if (formula := flops.of_options(self.config.model, len(self.dictionary))) is None:
             return None
         return flops.TRAINING * shape.sentences * formula.forward(shape.length, shape.length) / tokens
 
@@ -106,7 +106,7 @@ class FairseqEngine:
             if hasattr(module, "can_use_fastpath"):  # fairseq 0.12.2 calls the fused layer of PyTorch 1
                 module.can_use_fastpath = False
         self.generator = self.task.build_generator([model], config.generation)
-        self.formula = formula_of(config, len(self.task.target_dictionary))
+        self.formula = flops.of_options(config.model, len(self.task.target_dictionary))
 
     def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
         """Translate; ``length`` fixes all lengths, since untrained models do not end sentences as trained ones do."""
@@ -186,9 +186,10 @@ def flops_per_token(comparison: Comparison, formula: flops.TranslationModel | No
     if formula is None:
         return None
     (sources, length), beam = piece, comparison.conditions.beam
-    shared = beam - 1 if formula.beams_share and comparison.conditions.device == "cpu" else 0
     source = max(map(len, sources)) + 1
     without = formula.decoder(source, 0)  # each position is paired only with itself and earlier ones
     steps = sum((formula.decoder(source, each) - without) / each for each in range(1, length + 1))
-    decoding = beam * (formula.kept(source) + steps) - shared * formula.kept(source)
-    return (formula.encoder(source) + decoding) / length
+    keys_and_values = source * formula.keys_and_values
+    if not (formula.beams_share and comparison.conditions.device == "cpu"):
+        keys_and_values *= beam
+    return (formula.encoder(source) + keys_and_values + beam * steps) / length

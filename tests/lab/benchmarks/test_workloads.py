@@ -63,7 +63,7 @@ def test_a_checkpoint_is_a_system(tmp_path):
     trainer.save_checkpoint(str(checkpoint), {"train_iterator": {"epoch": 1}})
     same = FairseqEngine(source(str(checkpoint)))
     assert [*map(len, same.translate(random_of(same, Shape(6, 3)), 6))] == [6] * 3
-    assert same.formula.kept(1) == 2 * 4 * 16**2  # keys and values of two layers of width 16
+    assert same.formula.keys_and_values == 2 * 4 * 16**2  # keys and values of two layers of width 16
     assert (same.generator.beam_size, FairseqEngine(source(f"{checkpoint}:beam=1")).generator.beam_size) == (4, 1)
     for wrong in "inference_precision", "best":  # an option of another model, and one of rivals
         with pytest.raises(UserError, match=f"pt:lenpen=2,{wrong}: {wrong}: no option of fairseq-generate"):
