@@ -111,7 +111,7 @@ def main() -> None:
     rows: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for folder in row_folders(recipe, args.out, args.work / recipe.data):
         if folder.finished:
-            texts = folder.translation.running_text(references)
+            texts = folder.translated_text(references)
             counts = sum(map(rules.errors, sources, texts, references), Counter())
             scores = by_length(sources, texts, references, target)
             rows[folder.name].append(

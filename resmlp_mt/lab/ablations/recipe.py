@@ -12,7 +12,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
-from resmlp_mt.lab.trainings.translation import Translation
+from resmlp_mt.lab.trainings.translation import TranslatingFolder
 
 UPDATES = "{updates}"  # stands for ``${updates}`` in options until the row is known
 
@@ -113,7 +113,7 @@ def _search(path: Path, recipe: Recipe) -> Search:
 
 
 @dataclass(frozen=True)
-class RowFolder(queue.TrainingFolder):
+class RowFolder(TranslatingFolder):
     """The folder of a row with a seed: a training's files, ``average.pt`` and translations."""
 
     recipe: Recipe
@@ -127,14 +127,13 @@ class RowFolder(queue.TrainingFolder):
         return self.recipe.training_options(self.name, self.seed)
 
     @property
-    def translation(self) -> Translation:
-        recipe = self.recipe
-        return Translation(self, recipe.langs, recipe.subset, shlex.split(recipe.search))
+    def subset(self) -> str:
+        return self.recipe.subset
 
     @property
     def finished(self) -> bool:
         """Whether there is a translation, made with the recipe's options."""
-        return self.is_trained and self.translation.is_there
+        return self.is_trained and self.is_translated
 
     def progress(self) -> str:
         epoch = read_log(self.log).check_updates(self.recipe.updates_per_epoch)
@@ -144,7 +143,7 @@ class RowFolder(queue.TrainingFolder):
         recipe, average = self.recipe, self.folder / "average.pt"
         paths = last_checkpoints(self.folder, recipe.average, "epoch", upper_bound=recipe.epochs_of(self.name))
         save_checkpoint(average_checkpoints(paths), average)
-        self.translation.make(average, held, stop)
+        self.translate(average, held, stop)
 
 
 def row_folders(recipe: Recipe, out: Path, data: Path) -> list[RowFolder]:

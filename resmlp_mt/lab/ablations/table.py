@@ -238,7 +238,7 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], a
     if not finished:
         raise UserError(f"{recipe.title}: no row is finished: see the logs of the rows")
     language = recipe.langs[1]
-    texts = {(row.name, row.seed): row.translation.running_text(expected) for row in finished}
+    texts = {(row.name, row.seed): row.translated_text(expected) for row in finished}
     figures = []
     for row in finished:
         log = read_log(row.log)

@@ -14,7 +14,7 @@ from threading import Event
 from typing import IO, Any, ClassVar
 
 import numpy as np
-from fairseq.data import Dictionary, data_utils
+from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.tasks.translation import TranslationTask
 from omegaconf import MISSING
 from torch import nn
@@ -25,7 +25,7 @@ from resmlp_mt.data.binarized import RECORD, lengths, read_dictionary, sample, s
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue
 from resmlp_mt.lab.trainings.log import read_log
-from resmlp_mt.lab.trainings.translation import Translation
+from resmlp_mt.lab.trainings.translation import TranslatingFolder
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.score.scoring import sacre_bleu
@@ -72,7 +72,6 @@ class ScalingRecipe(queue.SharedSettings):
     validations: int = MISSING  # of a training, evenly spaced
     sample_seed: int = 1  # of the permutation; a sample is its beginning
     repeated: list[Any] = field(default_factory=list)  # each one as for ``Repeated``
-    search: str = ""  # options of fairseq-generate, by which the validation set is translated; "": it is not
 
     def numbers(self, cell: Cell) -> dict[str, Any]:
         """Return the numbers that options may name, by name."""
@@ -212,17 +211,9 @@ def plan(recipe: ScalingRecipe, data: Path) -> list[Plan]:
 
 def updates_an_epoch(args: Any, source: np.ndarray, target: np.ndarray) -> int:
     """Return fairseq's updates per epoch; ``source`` and ``target``: each sentence's subwords with ``</s>``."""
-    order = np.argsort(target, kind="mergesort")
-    order = order[np.argsort(source[order], kind="mergesort")]
-    longer = np.maximum(source, target)
-    batches = data_utils.batch_by_size(
-        order,
-        num_tokens_fn=lambda number: longer[number],
-        num_tokens_vec=longer[order],
-        max_tokens=args.max_tokens,
-        max_sentences=args.batch_size,
-        required_batch_size_multiple=args.required_batch_size_multiple,
-    )
+    pairs = LanguagePairDataset(source, source, Dictionary(), target, target, shuffle=False)
+    limits = args.max_tokens, args.batch_size, args.required_batch_size_multiple
+    batches = pairs.batch_by_size(pairs.ordered_indices(), *limits)
     return math.ceil(len(batches) / args.update_freq[0])
 
 
@@ -258,7 +249,7 @@ def plan_table(plans: Sequence[Plan]) -> list[list[str]]:
 
 
 @dataclass(frozen=True)
-class CellFolder(queue.TrainingFolder):
+class CellFolder(TranslatingFolder):
     """The folder of a cell. In the end its checkpoints are deleted: a study needs only log and translation."""
 
     recipe: ScalingRecipe
@@ -273,14 +264,10 @@ class CellFolder(queue.TrainingFolder):
     def finished(self) -> bool:
         return self.is_trained and not self._checkpoints
 
-    @property
-    def translation(self) -> Translation:
-        return Translation(self, self.recipe.langs, "valid", shlex.split(self.recipe.search))
-
     def after(self, held: IO[str], stop: Event) -> None:
         lowest = self.folder / "checkpoint_best.pt"  # by validation loss
         if self.recipe.search and lowest.exists():
-            self.translation.make(lowest, held, stop)
+            self.translate(lowest, held, stop)
         for path in self._checkpoints:
             path.unlink()
 
@@ -329,8 +316,8 @@ def read_run(cell: CellFolder, vocabulary: int, references: list[str]) -> Run:
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.has_diverged() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
     plan, bleu = cell.plan, None
-    if cell.translation.is_there:
-        text = cell.translation.running_text(references)
+    if cell.is_translated:
+        text = cell.translated_text(references)
         bleu = sacre_bleu(cell.recipe.langs[1]).corpus_score(text, [references]).score
     curve = list(losses), list(losses.values())
     return Run(plan.cell, plan.parameters, plan.tokens, *curve, sum(cell.runs), diverged, bleu, cell.runs)

@@ -1,7 +1,7 @@
-"""Translations by a training's model: fairseq-generate's output in the training's folder, and its running text."""
+"""Trainings whose models translate: fairseq-generate's output in the training's folder, and its running text."""
 
 import os
-from collections.abc import Sequence
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -16,48 +16,50 @@ from resmlp_mt.score.scoring import words_of
 
 
 @dataclass(frozen=True)
-class Translation:
-    """The translation of a subset by the model of a training, SUBSET.txt in its folder."""
+class TranslatingFolder(queue.TrainingFolder):
+    """The folder of a training whose model translates ``subset``; the translation is SUBSET.txt."""
 
-    training: queue.TrainingFolder
-    langs: tuple[str, str]
-    subset: str
-    search: Sequence[str]  # options of fairseq-generate
+    recipe: queue.SharedSettings
 
     @property
-    def path(self) -> Path:
-        return self.training.folder / f"{self.subset}.txt"
+    def subset(self) -> str:
+        return "valid"
 
     @property
-    def options(self) -> list[str]:
-        return [*self.search, "--gen-subset", self.subset]
+    def translation(self) -> Path:
+        return self.folder / f"{self.subset}.txt"
 
     @property
-    def is_there(self) -> bool:
+    def search(self) -> list[str]:
+        """The options of fairseq-generate."""
+        return [*shlex.split(self.recipe.search), "--gen-subset", self.subset]
+
+    @property
+    def is_translated(self) -> bool:
         """Whether the translation exists and was made with these options."""
-        return self.training.state.values.get("search", {}).get(self.subset) == self.options and self.path.is_file()
+        return self.state.values.get("search", {}).get(self.subset) == self.search and self.translation.is_file()
 
-    def make(self, checkpoint: Path, held: IO[str], stop: Event) -> None:
+    def translate(self, checkpoint: Path, held: IO[str], stop: Event) -> None:
         """Translate with a checkpoint; fairseq-generate keeps the folder's lock ``held``."""
-        part, log = self.path.with_suffix(".txt.part"), self.training.folder / "generate.log"
+        part, log = self.translation.with_suffix(".txt.part"), self.folder / "generate.log"
         for path in part, log:  # left by a run that was killed
             path.unlink(missing_ok=True)
-        source, target = self.langs
+        source, target = self.recipe.langs
         command: list[PathLike] = [
-            *("fairseq_cli.generate", self.training.data, "--user-dir", queue.USER_DIR),
+            *("fairseq_cli.generate", self.data, "--user-dir", queue.USER_DIR),
             *("--path", checkpoint, "--source-lang", source, "--target-lang", target),
-            *("--required-batch-size-multiple", "1", *self.options),
+            *("--required-batch-size-multiple", "1", *self.search),
         ]
         queue.run(command, part, log, held, stop)
-        os.replace(part, self.path)
-        state = self.training.state
-        state.values["search"] = state.values.get("search", {}) | {self.subset: self.options}
+        os.replace(part, self.translation)
+        state = self.state
+        state.values["search"] = state.values.get("search", {}) | {self.subset: self.search}
         state.save()
 
-    def running_text(self, references: list[str]) -> list[str]:
+    def translated_text(self, references: list[str]) -> list[str]:
         """Return the translations as running text, in the subset's order; ``references`` are those of the subset."""
-        lines, data = ordered_texts(read_generate_output([self.path]), len(references)), self.training.data
-        if (data / raw_text.NAME).exists():
-            return [*map(raw_text.RawText.of(data).running_text(self.langs[1]), lines)]
-        words = words_of(self.langs[1], lines, "subword_nmt", True, references, str(self.path))
-        return [*map(Moses(self.langs[1]).text, words)]
+        lines, target = ordered_texts(read_generate_output([self.translation]), len(references)), self.recipe.langs[1]
+        if (self.data / raw_text.NAME).exists():
+            return [*map(raw_text.RawText.of(self.data).running_text(target), lines)]
+        words = words_of(target, lines, "subword_nmt", True, references, str(self.translation))
+        return [*map(Moses(target).text, words)]
