@@ -1,9 +1,9 @@
 """Sequence-level knowledge distillation (Kim and Rush 2016): a teacher's translations instead of the references."""
 
-import contextlib
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -43,21 +43,12 @@ class DataBin:
         return text.running_text(target)  # also for sources: fairseq detokenizes both sides by the target's rules
 
 
-@dataclass(frozen=True)
-class Distilled:
-    """What was written: all pairs; translations equal to the reference; the teacher's ``<unk>``; empty translations."""
-
-    pairs: int
-    same: int
-    unknown: int
-    empty: int
-
-
-def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Distilled:
+def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_original: bool = False) -> Counter[str]:
     """Make binarized data whose training targets are a teacher's, in the new folder ``out``.
 
     ``generated``: what fairseq-generate printed for ``--gen-subset train``, one file per shard. Other files are copied.
-    Original pairs, if kept, come last in ``train``.
+    Original pairs, if kept, come last in ``train``. Returns the number of all ``pairs``, of translations that are the
+    ``same`` as the reference, of ``unknown`` subwords of the teacher, and of ``empty`` translations.
     """
     check_outputs([out], [data.folder, *generated])
     check_new(out)
@@ -71,7 +62,6 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     printed = read_generate_output(generated)
     check_translated(printed)
     hypotheses = ordered_texts(printed, len(sources))
-    dictionary = data.dictionary(data.target)
     with atomic_folder(out) as folder:
         old = prefixes(data.folder, "train", langs)
         new = [folder / path.name for path in old]
@@ -79,14 +69,18 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
             if path.is_file() and not path.name.startswith(f"{old[0].stem}."):
                 shutil.copyfile(path, folder / path.name)
         times = 2 if keep_original else 1
-        with _builder(new[0], data.dictionary(data.source)) as side:
-            for _ in range(times):
-                side.merge_file_(str(old[0]))
-        with _builder(new[1], dictionary) as side:
-            result = _add_translations(side, hypotheses, references, dictionary)
-            if keep_original:
-                side.merge_file_(str(old[1]))
-    return Distilled(len(hypotheses) * times, *result)
+        source, target = (
+            indexed_dataset.make_builder(f"{path}.bin", impl="mmap", vocab_size=len(data.dictionary(language)))
+            for path, language in zip(new, langs, strict=True)
+        )
+        for _ in range(times):
+            source.merge_file_(str(old[0]))
+        counts = _add_translations(target, hypotheses, references, data.dictionary(data.target))
+        if keep_original:
+            target.merge_file_(str(old[1]))
+        source.finalize(f"{new[0]}.idx")
+        target.finalize(f"{new[1]}.idx")
+    return counts + Counter(pairs=len(hypotheses) * times)
 
 
 def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequence[torch.Tensor]) -> None:
@@ -111,18 +105,11 @@ def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequen
         )
 
 
-@contextlib.contextmanager
-def _builder(stem: Path, dictionary: Dictionary) -> Iterator[Any]:
-    builder = indexed_dataset.make_builder(f"{stem}.bin", impl="mmap", vocab_size=len(dictionary))
-    yield builder
-    builder.finalize(f"{stem}.idx")
-
-
 def _add_translations(
     side: Any, hypotheses: list[str], references: Sequence[torch.Tensor], dictionary: Dictionary
-) -> tuple[int, int, int]:
+) -> Counter[str]:
     """Add the teacher's targets; count those equal to the reference, unknown subwords, and empty ones."""
-    same = unknown = empty = 0
+    counts: Counter[str] = Counter()
     for sentence, (text, reference) in enumerate(zip(hypotheses, references, strict=True)):
         numbers, words = dictionary.encode_line(text, add_if_not_exist=False), text.split()
         lost = [word for word, number in zip(words, numbers.tolist(), strict=False) if number == dictionary.unk()]
@@ -132,8 +119,7 @@ def _add_translations(
                     f"sentence {sentence}: '{word}' is not in the data's dictionary: generate with a model of this "
                     "dictionary, without --post-process"
                 )
-        unknown += len(lost)
-        empty += not words
-        same += torch.equal(numbers.long(), reference.long())
+        same = torch.equal(numbers.long(), reference.long())
+        counts.update(same=same, unknown=len(lost), empty=not words)
         side.add_item(numbers)
-    return same, unknown, empty
+    return counts

@@ -12,7 +12,7 @@ from score.generated import write as write_text
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.subwords import Subwords
-from resmlp_mt.lab.distillation import DataBin, Distilled, distill
+from resmlp_mt.lab.distillation import DataBin, distill
 from resmlp_mt.text.words import Words
 
 WORDS = [f"w{number}" for number in range(20)]
@@ -86,7 +86,7 @@ def test_the_data_is_what_fairseq_preprocess_makes(original, data, sentences, wr
     new = data.folder / "new"  # a folder inside the data is allowed
     (data.folder / ".new.0123abcd.tmp").mkdir()  # a killed run's
     written = distill(write(shards), data, new, keep_original=keep)
-    assert written == Distilled(pairs=TRAIN * (2 if keep else 1), same=1, unknown=1, empty=1)
+    assert written == {"pairs": TRAIN * (2 if keep else 1), "same": 1, "unknown": 1, "empty": 1}
     assert before == {path.name: path.read_bytes() for path in data.folder.iterdir() if path.is_file()}
     text = {"xx": (original / "train.xx").read_text().splitlines(), "yy": [target for _, target in sentences]}
     for language in text:  # the original pairs follow the teacher's
