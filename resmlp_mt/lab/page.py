@@ -4,21 +4,20 @@ import base64
 from collections.abc import Mapping, Sequence
 from html import escape
 
+from tabulate import tabulate
+
 STYLE = """
-:root { color-scheme: light dark; --text: #222; --ground: #fff; --line: #bbb; --link: #0b57d0; }
-@media (prefers-color-scheme: dark) { :root { --text: #ddd; --ground: #16181c; --line: #555; --link: #8ab4f8; } }
-body { font: 16px/1.5 system-ui, sans-serif; color: var(--text); background: var(--ground); }
-body { max-width: 70rem; margin: 0 auto; padding: 1rem; }
+:root { color-scheme: light dark; }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 0 auto; padding: 1rem; }
 h1, h2 { line-height: 1.2; overflow-wrap: anywhere; }
-h2 { margin-top: 2.5rem; border-top: 1px solid var(--line); padding-top: 1rem; }
+h2 { margin-top: 2.5rem; border-top: 1px solid gray; padding-top: 1rem; }
 p { max-width: 45rem; overflow-wrap: anywhere; }
-a { color: var(--link); }
 .wide { overflow-x: auto; margin: 1rem 0; }
 .wide img { display: block; max-width: 100%; height: auto; background: #fff; border-radius: 4px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
 th, td { padding: 0.2rem 0.8rem 0.2rem 0; text-align: right; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-th { border-bottom: 1px solid var(--line); }
+th { border-bottom: 1px solid gray; }
 nav a { display: inline-block; margin-right: 1rem; padding: 0.2rem 0; }
 """
 
@@ -33,10 +32,8 @@ def picture(png: bytes, description: str) -> str:
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    header, *body = rows
-    lines = [f"<tr>{''.join(f'<th>{escape(cell)}</th>' for cell in header)}</tr>"]
-    lines += [f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in body]
-    return '<div class="wide"><table>\n' + "\n".join(lines) + "\n</table></div>"
+    html = tabulate(rows, headers="firstrow", tablefmt="html", disable_numparse=True)
+    return f'<div class="wide">{html}</div>'
 
 
 def page(title: str, sections: Mapping[str, Sequence[str]]) -> str:

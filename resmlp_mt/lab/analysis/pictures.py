@@ -4,6 +4,7 @@ import itertools
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from matplotlib import colormaps
@@ -51,6 +52,8 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
     # no yellow, which is hardly seen on white
     shades = LinearSegmentedColormap.from_list("heads", colormaps["viridis"](np.linspace(0, 0.88, 256)))
     color_of = ScalarMappable(BoundaryNorm(np.arange(0.5, heads + 1), 256), shades)
+    for axis in axes[1:]:
+        axis.sharey(axes[0])
     for axis, mixing in zip(axes, mixings, strict=True):
         found = profiles(mixing)
         for head, each in enumerate(found, start=1):
@@ -67,9 +70,6 @@ def profile(mixings: Sequence[MixingMatrix]) -> Figure:
         axis.xaxis.set_major_locator(MaxNLocator(5, integer=True))
         axis.tick_params(labelsize="small")
         axis.grid(alpha=0.25)
-    limits = [axis.get_ylim() for axis in axes]
-    for axis in axes:
-        axis.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
     if heads > 1:
         ticks = range(1, heads + 1, max(heads // 8, 1))
         figure.colorbar(color_of, ax=axes, label="head", ticks=list(ticks), aspect=40, shrink=0.8)
@@ -100,19 +100,19 @@ def band_of_a_sentence(bands: Sequence[TextBand]) -> Figure:
     columns = max(map(len, sides))
     tall = [0.22 * len(side[0].tokens) + 1.0 for side in sides]
     figure: Figure = new_figure(2.0 * columns + 2.4, sum(tall))
-    axes = figure.subplots(len(sides), columns, squeeze=False, height_ratios=tall)
+    rows: list[Any] = [[each.name for each in side] + ["."] * (columns - len(side)) for side in sides]
+    axes = figure.subplot_mosaic(rows, height_ratios=tall)
     sizes = {each.name: each.sentence.square().mean(1).sqrt() for each in bands}
     scale = Normalize(0, max(float(size.max()) for size in sizes.values()) or 1.0)
-    for row, side in zip(axes, sides, strict=True):
-        for axis in row[len(side) :]:
-            axis.set_axis_off()
-        for axis, each in zip(row, side, strict=False):
-            _show_offsets(axis, sizes[each.name], each.offsets, 0, BLUES, scale)
-            axis.set_title(each.name, fontsize="medium")
-            tokens = [token[:20] if axis is row[0] else "" for token in each.tokens]
-            axis.set_yticks(range(len(tokens)), tokens, parse_math=False)
+    firsts = [side[0].name for side in sides]
+    for each in bands:
+        axis = axes[each.name]
+        _show_offsets(axis, sizes[each.name], each.offsets, 0, BLUES, scale)
+        axis.set_title(each.name, fontsize="medium")
+        tokens = [token[:20] if each.name in firsts else "" for token in each.tokens]
+        axis.set_yticks(range(len(tokens)), tokens, parse_math=False)
     figure.supxlabel(RELATIVE)
-    bar = figure.colorbar(ScalarMappable(scale, BLUES), ax=list(axes.flat), shrink=0.8, aspect=40)
+    bar = figure.colorbar(ScalarMappable(scale, BLUES), ax=list(axes.values()), shrink=0.8, aspect=40)
     bar.set_label("size of the weights, over the heads")
     return figure
 
@@ -174,21 +174,14 @@ def change(series: Sequence[MixingMatrix], labels: Sequence[str]) -> Figure:
 
 def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Figure, list[Axes]]:
     """Return a figure and a panel for each matrix or band; the decoder starts a new row."""
-    sides = list(dict.fromkeys(mixing.side for mixing in mixings))
-    count = {side: sum(mixing.side == side for mixing in mixings) for side in sides}
-    columns = min(MOST_COLUMNS, max(count.values()))
-    rows = sum(math.ceil(number / columns) for number in count.values())
-    figure: Figure = new_figure(size * columns + 0.9, (size + 0.2) * rows + 0.2)
-    free = figure.subplots(rows, columns, squeeze=False)
-    chosen, row = [], 0
-    for side in sides:
-        needed = math.ceil(count[side] / columns)
-        chosen += list(free[row : row + needed].flat)[: count[side]]
-        row += needed
-    for axis in free.flat:
-        if axis not in chosen:
-            axis.set_axis_off()
-    return figure, chosen
+    sides: dict[str, list[Any]] = {}
+    for number, mixing in enumerate(mixings):
+        sides.setdefault(mixing.side, []).append(number)
+    columns = min(MOST_COLUMNS, max(map(len, sides.values())))
+    rows = [side[start : start + columns] for side in sides.values() for start in range(0, len(side), columns)]
+    figure: Figure = new_figure(size * columns + 0.9, (size + 0.2) * len(rows) + 0.2)
+    axes = figure.subplot_mosaic([row + [-1] * (columns - len(row)) for row in rows], empty_sentinel=-1)
+    return figure, [axes[number] for number in range(len(mixings))]
 
 
 def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
@@ -223,15 +216,12 @@ def _mosaic(pictures: Array) -> tuple[Array, list[tuple[int, int]]]:
     """Tile H x T x T x 4 into one picture with room above each head for its number; also return upper left corners."""
     heads, length, _, channels = pictures.shape
     columns = math.ceil(math.sqrt(heads))
-    rows = math.ceil(heads / columns)
     gap, room = max(length // 12, 1), max(length // 3, 1)
-    tiled = np.zeros((rows * (length + room), columns * (length + gap) - gap, channels))
-    corners = []
-    for head, picture in enumerate(pictures):
-        row, column = divmod(head, columns)
-        top, left = row * (length + room) + room, column * (length + gap)
+    places = [divmod(head, columns) for head in range(heads)]
+    corners = [(row * (length + room) + room, column * (length + gap)) for row, column in places]
+    tiled = np.zeros((corners[-1][0] + length, columns * (length + gap) - gap, channels))
+    for picture, (top, left) in zip(pictures, corners, strict=True):
         tiled[top : top + length, left : left + length] = picture
-        corners.append((top, left))
     return tiled, corners
 
 

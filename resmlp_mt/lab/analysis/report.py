@@ -86,7 +86,6 @@ class Report:
             [*map(matrices.sparsity_of_mixing, mixings), *reading.over_channels]
             for reading, mixings in zip(readings, self.series, strict=True)
         ]
-        self.names = [reading.path.stem for reading in readings]
 
     def files(self) -> dict[str, bytes]:
         drawn = {
@@ -106,12 +105,8 @@ class Report:
                 "architecture": reading.architecture,
                 "updates": reading.updates,
                 "mixing": [
-                    {
-                        "side": mixing.side,
-                        "layer": mixing.layer,
-                        "heads": [vars(profile) for profile in matrices.profiles(mixing)],
-                    }
-                    for mixing in mixings
+                    {"side": each.side, "layer": each.layer, "heads": [*map(vars, matrices.profiles(each))]}
+                    for each in mixings
                 ],
                 "sparsity": [asdict(each) for each in sparsity],
             }
@@ -134,8 +129,7 @@ class Report:
             sentence = pictures.band_of_a_sentence(self.bands)
             found["Bands"] = {"bands": pictures.band(self.bands), "bands-sentence": sentence}
         if len(self.readings) > 1:
-            named = zip(self.names, self.readings, strict=True)
-            captions = [f"{name}\n{reading.updates:,} updates" for name, reading in named]
+            captions = [f"{reading.path.stem}\n{reading.updates:,} updates" for reading in self.readings]
             found["Change"] = {
                 f"change-{mixings[0].file_name}": pictures.change(mixings, captions)
                 for mixings in zip(*self.series, strict=True)
@@ -155,7 +149,7 @@ class Report:
             sections[title] = [page.paragraph(NOTES[title])] if title in NOTES else []
             sections[title] += [page.picture(png, f"{title}: {name}") for name, png in part.items()]
             sections[title] += [page.table(tables[title])] if title in tables else []
-        return page.page(f"Token mixing of {self.names[-1]}", sections)
+        return page.page(f"Token mixing of {self.readings[-1].path.stem}", sections)
 
     def _explained(self) -> list[list[str]]:
         rows = [["A", "explained by its diagonals", "by chance", "largest weight"]]
