@@ -31,16 +31,11 @@ from resmlp_mt.translate.graphs import (
 OPSET = 17
 """ONNX operator set: old enough for ONNX Runtime since 1.12, new enough for the operators that the model needs."""
 
-Shapes = dict[str, list[str]]
-SOURCE: Shapes = {"keys": ["L", "B", "H", "D", "S"], "values": ["L", "B", "H", "S", "D"], "mask": ["B", "H", "1", "S"]}
-STEP_INPUTS: Shapes = {"previous": ["R"], "past": ["L", "T", "R", "C"], **SOURCE}
-STEP_OUTPUTS: Shapes = {
-    "log_probabilities": ["R", "V"],
-    "longer_past": ["L", "T + 1", "R", "C"],
-    "attention": ["R", "S"],
-}
-FREE = "B", "S", "R", "T", "T + 1"
-"""Sizes that can change from call to call; L, H, D, C and V are fixed by the model."""
+Axes = dict[str, dict[int, str]]
+"""By a tensor's name: the axes whose sizes can change from call to call. The other sizes are fixed by the model."""
+SOURCE: Axes = {"keys": {1: "B", 4: "S"}, "values": {1: "B", 3: "S"}, "mask": {0: "B", 3: "S"}}
+STEP_INPUTS: Axes = {"previous": {0: "R"}, "past": {1: "T", 2: "R"}, **SOURCE}
+STEP_OUTPUTS: Axes = {"log_probabilities": {0: "R"}, "longer_past": {1: "T + 1", 2: "R"}, "attention": {0: "R", 1: "S"}}
 
 
 class DecoderStep(nn.Module):
@@ -96,31 +91,24 @@ def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     source[0, 3:] = model.cfg.pad
     encoder = EncoderGraph(model)
     known = encoder(source)
-    _write(folder / ENCODER, encoder, (source,), {"source": ["B", "S"]}, SOURCE)
+    _write(folder / ENCODER, encoder, (source,), {"source": {0: "B", 1: "S"}}, SOURCE)
     past = torch.zeros(model.cfg.decoder_layers, 3, 6, max(kept_channels(model)))
     _write(folder / STEP, DecoderStep(model), (torch.full((6,), END), past, *known), STEP_INPUTS, STEP_OUTPUTS)
 
 
-def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Shapes, outputs: Shapes) -> None:
-    axes = {
-        name: {axis: size for axis, size in enumerate(shape) if size in FREE}
-        for name, shape in {**inputs, **outputs}.items()
-    }
+def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Axes, outputs: Axes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about ifs that tracing makes constant, and PyTorch's newer exporter
-        try:
-            torch.onnx.export(
-                module.eval(),
-                example,
-                path,
-                input_names=list(inputs),
-                output_names=list(outputs),
-                dynamic_axes=axes,
-                opset_version=OPSET,
-                dynamo=False,
-            )
-        except RuntimeError as error:  # the exporter's own errors are such, too
-            raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason(error)}") from error
+        torch.onnx.export(
+            module.eval(),
+            example,
+            path,
+            input_names=list(inputs),
+            output_names=list(outputs),
+            dynamic_axes={**inputs, **outputs},
+            opset_version=OPSET,
+            dynamo=False,
+        )
 
 
 def add_graphs(folder: Path) -> float:

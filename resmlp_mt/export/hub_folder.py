@@ -185,13 +185,11 @@ def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor,
     pad, eos = model.encoder.dictionary.pad(), model.encoder.dictionary.eos()
 
     def sentences(dictionary: Any, lengths: list[int], longest: int, **collation: bool) -> Tensor:
-        rows = []
-        for length in lengths:
-            words = torch.randint(
-                dictionary.nspecial, len(dictionary), (min(length, longest) - 1,), generator=generator
-            )
-            rows.append(torch.cat([words, torch.tensor([eos])]))
-        return data_utils.collate_tokens(rows, pad, eos, **collation)
+        first, end = dictionary.nspecial, len(dictionary)
+        numbers = [torch.randint(first, end, (min(length, longest),), generator=generator) for length in lengths]
+        for sentence in numbers:
+            sentence[-1] = eos
+        return data_utils.collate_tokens(numbers, pad, eos, **collation)
 
     for left_pad, sources, targets in (
         (False, [1], [2]),
