@@ -61,7 +61,9 @@ def main(name: str | None = None) -> None:
         if name is None:
             name, *rest = sys.argv[1:] or ["--help"]
             if name in ("-h", "--help"):
-                return print(_contents())
+                width = max(map(len, COMMANDS))
+                lines = [f"  {command:<{width}}  {what}" for command, (_, what) in COMMANDS.items()]
+                return print("\n".join(["usage: resmlp-mt COMMAND ...", "", *lines, "", EXAMPLE]))
             if name == "--version":
                 return print(f"resmlp-mt {metadata.version('resmlp-mt')}")
             if name not in COMMANDS:
@@ -73,9 +75,3 @@ def main(name: str | None = None) -> None:
         # Show warnings only. On import, fairseq sets up more logging, unless logging is set up already.
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
         run(name)
-
-
-def _contents() -> str:
-    width = max(map(len, COMMANDS))
-    lines = [f"  {name:<{width}}  {what}" for name, (_, what) in COMMANDS.items()]
-    return "\n".join(["usage: resmlp-mt COMMAND ...", "", *lines, "", EXAMPLE])

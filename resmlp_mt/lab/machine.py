@@ -1,5 +1,6 @@
 """The machine and the software of a measurement."""
 
+import contextlib
 import datetime
 import importlib.metadata
 import os
@@ -15,10 +16,8 @@ from pathlib import Path
 def version_of(*packages: str) -> str:
     """The version of the first of these packages that is installed, or ``none``."""
     for package in packages:
-        try:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             return importlib.metadata.version(package)
-        except importlib.metadata.PackageNotFoundError:
-            continue
     return "none"
 
 

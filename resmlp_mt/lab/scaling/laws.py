@@ -35,12 +35,6 @@ class Estimate:
         return f"{self.value:.3g} [{self.low:.3g}, {self.high:.3g}]"
 
 
-def interval(draws: np.ndarray) -> tuple[float, float]:
-    tail = 50 * (1 - CONFIDENCE)
-    low, high = np.nanpercentile(draws, [tail, 100 - tail], method="nearest")  # some may be infinite
-    return float(low), float(high)
-
-
 def loss_by(law: np.ndarray, sizes: np.ndarray, tokens: np.ndarray) -> np.ndarray:
     """Return the law's loss. ``law``: the constants in NAMES, but log N_c and log D_c, as those two may be huge."""
     log_n, alpha, log_d, beta = law
@@ -119,9 +113,9 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     # residuals of a fit are too small, which makes the interval of a bootstrap too short
     wider = math.sqrt(len(runs) / (len(runs) - len(NAMES)))
     spread = law + wider * (draws - law)
-    constants = {}
-    for number, name in enumerate(NAMES):
-        values = law[number], *interval(spread[:, number])
+    constants, tail = {}, (1 - CONFIDENCE) / 2
+    low, high = np.nanquantile(spread, [tail, 1 - tail], axis=0, method="nearest")  # some may be infinite
+    for name, *values in zip(NAMES, law, low, high, strict=True):
         with np.errstate(over="ignore"):
             constants[name] = Estimate(*(np.exp(values) if name.endswith("_c") else values))
     held_out = {}

@@ -26,8 +26,6 @@ from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.json", "scaling.png", "scaling.md"
 
-Table = list[list[str]]
-
 MARKERS = "o", "s", "^", "D", "v", "P"
 
 NOTES = (
@@ -81,9 +79,9 @@ class Study:
         why_not = (f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not)
         return [finished, *why_not, *repeated({run.cell.name: run.runs for run in self.runs}), *NOTES]
 
-    def tables(self) -> dict[str, Table]:
+    def tables(self) -> dict[str, list[list[str]]]:
         baseline, *others = self.families
-        tables: dict[str, Table] = {}
+        tables: dict[str, list[list[str]]] = {}
         for heading, name, figure, form in ("Lowest loss", "Loss", "best", ".3f"), ("BLEU", "BLEU", "bleu", ".1f"):
             values = self._means(figure)
             tables[heading] = self._by_cell(values, f"{{:{form}}}")
@@ -119,7 +117,7 @@ class Study:
                 found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(getattr(run, figure))
         return {cell: statistics.fmean(values) for cell, values in found.items()}
 
-    def _by_cell(self, values: Mapping[tuple[str, str, int], float], form: str) -> Table:
+    def _by_cell(self, values: Mapping[tuple[str, str, int], float], form: str) -> list[list[str]]:
         sizes = {(run.cell.family, run.cell.size): run.parameters.non_embedding for run in self.runs}
         amounts = sorted({pairs for _, _, pairs in values})
         rows = [["", "N", *(f"{pairs:,} pairs" for pairs in amounts)]]
@@ -129,7 +127,7 @@ class Study:
             rows.append([f"{family}, {size}", f"{sizes[family, size]:,}", *shown])
         return rows
 
-    def _runs(self) -> Table:
+    def _runs(self) -> list[list[str]]:
         heading = ["cell", "N", "encoder", "decoder", "mixing", "D", "nats/token", "nats/character"]
         rows = [[*heading, "lowest after", "updates", "BLEU", "processor time"]]
         for run in self.runs:

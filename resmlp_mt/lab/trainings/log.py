@@ -82,19 +82,16 @@ def read_log(path: PathLike) -> TrainingLog:
     for line in read_lines(path):
         if match := _PARAMETERS.search(line):
             parameters = int(match[1].replace(",", ""))
-        kind, entry = _entry(line)
-        if "num_updates" in entry:
-            found[kind][entry["num_updates"]] = entry
+        if match := _LINE.search(line):
+            entry = _numbers(*match.groups())
+            if "num_updates" in entry:
+                found[match[1]][entry["num_updates"]] = entry
     training, validation, epochs = (dict(sorted(each.items())) for each in found.values())
     return TrainingLog(path, training, validation, epochs, parameters)
 
 
-def _entry(line: str) -> tuple[str, dict[str, float]]:
-    """Return a line's kind and its finite numbers by name; empty if it has none, or if a kill has cut the line."""
-    match = _LINE.search(line)
-    if not match:
-        return "", {}
-    kind, text = match.groups()
+def _numbers(kind: str, text: str) -> dict[str, float]:
+    """Return a line's finite numbers by name; empty if it has none, or if a kill has cut the line."""
     values: dict[str, Any] = {}
     found: dict[str, float] = {}
     with contextlib.suppress(ValueError, RecursionError):
@@ -102,7 +99,7 @@ def _entry(line: str) -> tuple[str, dict[str, float]]:
     for name, value in values.items():
         with contextlib.suppress(TypeError, ValueError):
             found[name.removeprefix(f"{kind}_")] = float(value)
-    return kind, {name: number for name, number in found.items() if math.isfinite(number)}
+    return {name: number for name, number in found.items() if math.isfinite(number)}
 
 
 def draw_curves(runs: Mapping[str, TrainingLog], path: PathLike, title: str = "") -> None:
