@@ -12,7 +12,7 @@ from resmlp_mt.translate.markup import KEPT, VOID, add_html
 LINE_END = re.compile(r"\r\n?|\n")
 FOLD = re.compile(r"[ \t]*\n[ \t]*")
 FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
-KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>().,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
+KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>()\[\].,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
 TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
 NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*(?<![\w-])notranslate(?![\w-]))""")
 # How elements are written, if the parser does not say it.
@@ -25,7 +25,7 @@ WRITTEN = {
     "softbreak": re.compile(r"\n"),
     "hardbreak": re.compile(r"\\?\n"),
 }
-SPECIAL = re.compile(r"^(?=[-+] |#|>)|[\\`*\[\]|]|(?<!\w)_|_(?!\w)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
+SPECIAL = re.compile(r"^(?=[-+] |#|>)|[\\`*\[\]|]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|<(?=[a-zA-Z/!?])|&(?=#?\w+;)")
 NUMBER = re.compile(r"^(\d+)(?=[.)](\s|$))")  # would begin a list
 
 

@@ -24,10 +24,8 @@ DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 BULLETS = "-–—•·▪‣◦*"  # in a class of a regular expression
 MARK = re.compile(rf"^([{BULLETS}>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
-ONE_WORD = re.compile(  # no sentence ends within an address or a path, or a name such as ASP.NET
-    r"(?<![^\s\0])[^\s\0/\\_@]*?(?:[/\\_@]|www\.)[^\s\0]*[^\W_]|\w\w\.(?=[A-Z]\w)"
-)
-INSIDE = re.compile(rf"[.?!](?!\[\d|[{UNSPACED}])")  # of such a word, not before a footnote's number
+GLUED = re.compile(rf"[\0-\x7f](?![{UNSPACED}])")  # a sign within a word, such as ASP.NET, where no sentence ends
+NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 Escape = Callable[[str], str]
 
 
@@ -132,8 +130,12 @@ class Parts:
 
     def joined(self, translations: Sequence[Translation]) -> str:
         """Return the document with the translations of its sentences in their places."""
-        left = iter(translations)
-        return "".join(part if isinstance(part, str) else part.put_back(next(left)) for part in self.parts)
+        left, out = iter(translations), [""]
+        for before, part in zip(["", *self.parts], self.parts, strict=False):
+            if isinstance(before, Sentence) and isinstance(part, Sentence) and out[-1][-1:].isascii():
+                out.append(" ")  # a text without spaces, in a language that has them
+            out.append(part if isinstance(part, str) else part.put_back(next(left)))
+        return "".join(out)
 
     def add(self, events: Sequence[Event], escape: Escape = str) -> None:
         """Add the next events of the document; tags around whole sentences stay outside of them."""
@@ -172,14 +174,15 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
     text = ENTITY.sub(lambda entity: re.sub(r"[.?!]", "_", entity[0]), text)
-    text = ONE_WORD.sub(lambda word: INSIDE.sub("_", word[0]), text)
     spans: list[tuple[int, int]] = []
     for paragraph in re.finditer(f"[^{BLOCK}]+", text):
         before, end = len(spans), paragraph.start()
         for part in filter(str.strip, segment(language, paragraph[0])):
             start = text.index(part.strip(), end)
             end = start + len(part.strip())
-            if any(map(str.isalpha, part)):
+            if len(spans) > before and start == spans[-1][1] and GLUED.match(text, start - 1):
+                spans[-1] = spans[-1][0], end
+            elif any(map(str.isalpha, part)):
                 spans.append((end - len(MARK.sub("", part.strip())), end))
             elif len(spans) > before:
                 spans[-1] = spans[-1][0], end
@@ -239,7 +242,7 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
     pairs = paired(events)
     partners = pairs | {close: open for open, close in pairs.items()}
     texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))
-    done = 0
+    done = line = 0  # line: its characters so far
     for number, (kind, raw, text, name) in enumerate(events):
         if number < done:
             continue
@@ -253,8 +256,11 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
             broken = events[number:done]
             tags = sum(event.name == "hardbreak" or event.raw.lower().startswith("<br") for event in broken)
             following = "".join(event.text for event in events[done : done + 3]).lstrip()
-            if tags > (0 if MARK.match(following) else 1):
-                kind = "block"  # the end of a paragraph, or of a list's line
+            short = line < NARROWEST and not following[:1].islower()
+            if tags > 1 or (tags and (short or MARK.match(following))):
+                kind = "block"  # the end of a paragraph, of a list's line, or of a line such as an address has
+            line = 0 if tags else line
+        line = 0 if kind == "block" else line + len(text)
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 

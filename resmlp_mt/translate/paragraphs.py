@@ -2,16 +2,16 @@
 
 import re
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.marks import BULLETS, Event, Parts
+from resmlp_mt.translate.marks import BULLETS, NARROWEST, Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
+BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*(?:>[> \t]*)?)")
+QUOTE = "> \t"  # what a line begins with that an e-mail quotes
 TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
 ITEM = re.compile(rf"^(?:[{BULLETS}]|(?:\d{{1,3}}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
-NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
 BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before a speaker's words, layout settings
@@ -26,22 +26,27 @@ def text_events(text: str) -> list[Event]:
 def add_text(document: Parts, text: str) -> None:
     """Add plain text. A sentence ends with its line, unless its paragraph is wrapped, and before a tab."""
     events: list[Event] = []
-    paragraph: list[str] = []
-    for line in [*LINE.findall(text), ""]:
-        if line.strip():
-            paragraph.append(line)
+    for (has_text, _), some in groupby(LINE.findall(text), _kind):
+        lines = list(some)
+        if not has_text:
+            events.append(Event("block", "".join(lines)))
             continue
+        follow = _goes_on([line.lstrip(QUOTE).strip() for line in lines])
         joined = ""  # lines whose sentences go on
-        for each, goes_on in zip(paragraph, [*_goes_on(list(map(str.strip, paragraph))), False], strict=False):
-            joined += each
+        for line, goes_on in zip(lines, [*follow, False], strict=True):
+            joined += line
             if not goes_on:
                 for number, part in enumerate(TAB.split(joined)):
                     events += [Event("block", part)] if number % 2 else text_events(part)
                 events.append(Event("block", ""))
                 joined = ""
-        events.append(Event("block", line))
-        paragraph = []
     document.add(events)
+
+
+def _kind(line: str) -> tuple[bool, int]:
+    """Return whether a line has text, and how deep it is quoted."""
+    content = line.lstrip(QUOTE)
+    return content.strip() != "", line[: len(line) - len(content)].count(">")
 
 
 def _goes_on(lines: Sequence[str]) -> list[bool]:

@@ -173,7 +173,7 @@ class Translator:
             raise UserError(f"{place}{error}") from error
         most = self.cfg.encoder.positions - 1
         if len(pieces) > most and too_long == "error":
-            advice = "split the text, or choose too_long split or truncate"
+            advice = "split the text, or choose split or truncate for too_long (--too-long)"
             raise UserError(f"{place}{len(pieces)} tokens, but the model takes {most}: {advice}")
         if too_long == "truncate" and len(pieces) > most:
             without = without[: piece_starts(pieces, without)[most]]  # entities after the cut go, too
@@ -231,7 +231,7 @@ class Translator:
                     few = f"n_best {options.n_best}: there are only {len(found_here)} translations"
                     problem = f"{few if found_here else 'there is no translation'} within the limit of tokens"
                     obeyed = "with all forced words and no avoided ones"
-                    advice = "give a larger max_len_b, or fewer forced or avoided words"
+                    advice = "give a larger max_len_b (--max-len-b), or fewer forced or avoided words"
                     raise UserError(f"{parts[number].text.place}{problem}, {obeyed}: {advice}")
                 found[number] = found_here[: options.n_best]
 

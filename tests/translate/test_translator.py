@@ -112,7 +112,7 @@ def test_how_wide_the_search_is(translator, monkeypatch):
 @pytest.mark.parametrize(
     ("texts", "options", "message"),
     [
-        (["a", LONG], {}, "texts[1]: 85 tokens, but the model takes 23: split the text, or choose too_long split or "),
+        (["a", LONG], {}, "texts[1]: 85 tokens, but the model takes 23: split the text, or choose split or truncate"),
         (["a", "x" * 20_000], {}, "texts[1]: "),
         (b"a", {}, "texts: bytes: give a str or a list of str"),
         (["a"], {"beam": 10**9}, "beam 1000000000: give a whole number from 1 to 1,000"),

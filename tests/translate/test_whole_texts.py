@@ -83,15 +83,21 @@ def test_other_sentences():
         r"|It is 50 km/h.[1]|Then ..\..\C.txt, A.B or https://x.jp/a?検索=東京 or https://x.org/?[1]=1&b=2 stop."
     )
     assert document_of(whole.replace("|", " ")).sentences == whole.split("|")
+    assert document_of("Use .NET and {a,b}.{c,d} with f(x).Then stop. No.").sentences[1:] == ["No."]
     assert document_of("– Ja  \n– Nein", "markdown").sentences == ["Ja", "Nein"]
     indented = " 1.\tPlease read the instructions carefully before you\n\tuse the device."
     assert len(document_of(indented).sentences) == 1 and same(indented, "text") == indented
+    quoted = "He wrote:\n> Two men stand in front of a large building, a\n> door. It is red.\n>\n> > Old\nYes."
+    sentences = ["He wrote:", "Two men stand in front of a large building, a door.", "It is red.", "Old", "Yes."]
+    assert document_of(quoted).sentences == sentences and same(quoted, "text") == quoted
+    chinese = document_of("今天下雨。我在家。\n", language="zh")
+    assert chinese.joined([translation("It rains."), translation("I am in.")]) == "It rains. I am in.\n"
     assert document_of("A man\tred\n\tTwo  \tmen").sentences == ["A man", "red", "Two", "men"]
     assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
 
 
 def test_markup_of_markdown_goes_with_its_words():
-    for text in "Call `f` and {0} now.", "\\- A dog.", "3\\. \\<A dog *x*.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
+    for text in "Call `f` and {0}.", "\\- \\_\\_b\\_\\_.", "3\\. \\<A dog *x*.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
         assert same(text, "markdown") == text
     assert same("> [!NOTE]\n> A dog.\n", "markdown") == "> [!NOTE]\n> A dog.\n"
     document = document_of("A **red** dog [runs\nto](a_b.html) `x` me.", "markdown")
