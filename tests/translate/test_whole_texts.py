@@ -97,7 +97,7 @@ def test_other_sentences():
 
 
 def test_markup_of_markdown_goes_with_its_words():
-    for text in "Call `f` and {0}.", "\\- \\_\\_b\\_\\_.", "3\\. \\<A dog *x*.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
+    for text in "`f` and {0}.", "\\- \\_\\_b\\_\\_.", "3\\. \\<A dog *x*.", "\ufeff# 3. A dog.\n", 'A [x](y "a :)")':
         assert same(text, "markdown") == text
     assert same("> [!NOTE]\n> A dog.\n", "markdown") == "> [!NOTE]\n> A dog.\n"
     document = document_of("A **red** dog [runs\nto](a_b.html) `x` me.", "markdown")
