@@ -25,7 +25,7 @@ BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: file of
     ),
     "24 epochs": ("budget-2", "../log/errors-2026-11-28", ("gated", "transformer", "dynamicconv")),
     "48 epochs": (
-        *("budget-3", "../log/errors-2026-11-29"),
+        *("budget-3", "../log/errors-2026-11-30"),
         ("gated-more-dropout", "transformer-more-dropout", "dynamicconv-more-dropout"),
     ),
 }
