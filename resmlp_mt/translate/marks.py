@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, count
+from itertools import accumulate, count, takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -242,7 +242,7 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
     pairs = paired(events)
     partners = pairs | {close: open for open, close in pairs.items()}
     texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))
-    done = line = 0  # line: its characters so far
+    done, line = 0, ""  # the first characters of the current line
     for number, (kind, raw, text, name) in enumerate(events):
         if number < done:
             continue
@@ -255,12 +255,15 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
         if kind == "break":
             broken = events[number:done]
             tags = sum(event.name == "hardbreak" or event.raw.lower().startswith("<br") for event in broken)
-            following = "".join(event.text for event in events[done : done + 3]).lstrip()
-            short = line < NARROWEST and not following[:1].islower()
-            if tags > 1 or (tags and (short or MARK.match(following))):
+            behind = (events[place] for place in range(done, len(events)))
+            following = takewhile(lambda event: event.kind not in ("block", "break"), behind)
+            after = "".join(event.text for event in following).lstrip()
+            have_letters = any(map(str.isalpha, line)) and any(map(str.isalpha, after))
+            short = len(line) < NARROWEST and have_letters and not after[0].islower()
+            if tags > 1 or (tags and (short or MARK.match(after))):
                 kind = "block"  # the end of a paragraph, of a list's line, or of a line such as an address has
-            line = 0 if tags else line
-        line = 0 if kind == "block" else line + len(text)
+            line = "" if tags else line
+        line = "" if kind == "block" else (line + text)[:NARROWEST]
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 
