@@ -99,16 +99,19 @@ def write_graphs(folder: Path, model: EncoderDecoder) -> None:
 def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Axes, outputs: Axes) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about ifs that tracing makes constant, and PyTorch's newer exporter
-        torch.onnx.export(
-            module.eval(),
-            example,
-            path,
-            input_names=list(inputs),
-            output_names=list(outputs),
-            dynamic_axes={**inputs, **outputs},
-            opset_version=OPSET,
-            dynamo=False,
-        )
+        try:
+            torch.onnx.export(
+                module.eval(),
+                example,
+                path,
+                input_names=list(inputs),
+                output_names=list(outputs),
+                dynamic_axes={**inputs, **outputs},
+                opset_version=OPSET,
+                dynamo=False,
+            )
+        except RuntimeError as error:  # the exporter's own errors are such, too
+            raise UserError(f"{type(module).__name__}: PyTorch cannot export it to ONNX: {reason(error)}") from error
 
 
 def add_graphs(folder: Path) -> float:

@@ -24,11 +24,12 @@ class BPESubwords:
         with open(path, encoding="utf-8", newline="\n") as codes:
             self._bpe = BPE(codes)
         self.longest = max((len(first + second) for first, second in self._bpe.bpe_codes), default=1)
+        self._known = lru_cache(1 << 18)(self._split)
 
     def __call__(self, line: str) -> str:
-        return " ".join(map(self._split, line.split()))
+        # longer words are rare, and would take much memory
+        return " ".join(self._known(word) if len(word) < 100 else self._split(word) for word in line.split())
 
-    @lru_cache(1 << 18)  # noqa: B019 (a process makes few of these objects, and keeps them)
     def _split(self, word: str) -> str:
         pieces = self._bpe.segment(word)
         self._bpe.cache.clear()  # else it would hold every word a second time, without a limit

@@ -9,7 +9,7 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from functools import cache, lru_cache
-from itertools import chain
+from itertools import chain, combinations
 from typing import NamedTuple
 
 import torch
@@ -67,13 +67,6 @@ class Demand:
         return Progress(self, frozenset(met), frozenset(begun), left)
 
 
-def whole_words(phrase: str, between: str = "") -> str:
-    """Return a pattern for a phrase that is in no longer word; ``between``: what may stand between its characters."""
-    before = f"(?<!{IN_WORD.pattern})" if within_word(phrase[0]) else ""
-    behind = f"(?!{IN_WORD.pattern})" if within_word(phrase[-1]) else ""
-    return before + between.join(map(re.escape, phrase)) + behind
-
-
 class TargetWords:
     """How target tokens form words, and which tokens would complete an avoided phrase (whole words, any subwords)."""
 
@@ -85,23 +78,23 @@ class TargetWords:
         self.texts = [" "] * len(SPECIAL) + [text or " " for text in texts[len(SPECIAL) :]]
         self.going_on = torch.tensor([number for number, text in enumerate(self.texts) if within_word(text[0])])
         self.longest = max(map(len, avoided), default=0)
+        phrases = frozenset(avoided)
+        self._never: list[int] = []  # the tokens that hold a whole phrase behind their first character
         # finishing[text]: the tokens that begin with this text, if a word may end right after it
         finishing: dict[str, list[int]] = defaultdict(list)
         for number, text in enumerate(self.texts if avoided else ()):
-            within = [True, *map(within_word, text), True]
-            for cut in range(len(text) + 1):
-                if not (within[cut] and within[cut + 1]):
-                    finishing[text[:cut]].append(number)
+            within = [True, *map(within_word, text), True]  # a word may go on at both ends of a token
+            cuts = [cut for cut in range(len(text) + 1) if not (within[cut] and within[cut + 1])]
+            for cut in cuts:
+                finishing[text[:cut]].append(number)
+            if any(text[start:end] in phrases for start, end in combinations(cuts, 2) if start > 0):
+                self._never.append(number)
         # by (whether a phrase begins with a letter, its part that is there): the tokens that would complete it
         self._completing: dict[tuple[bool, str], list[int]] = defaultdict(list)
         last = max(map(len, finishing), default=0)  # characters: no token completes more of a phrase
         for phrase in avoided:
             for cut in range(max(0, len(phrase) - last), len(phrase) + 1):
                 self._completing[within_word(phrase[0]), phrase[:cut]] += finishing.get(phrase[cut:], [])
-        # the tokens that hold a whole phrase behind their first character; a letter at a token's end may go on
-        short = [phrase for phrase in avoided if len(phrase) < last]
-        held = [re.compile(whole_words(each) + (r"(?!\Z)" if within_word(each[-1]) else "")) for each in short]
-        self._never = [number for number, text in enumerate(self.texts) if any(each.search(text, 1) for each in held)]
 
     def begins(self, previous: int, token: int) -> bool:
         """Whether a word begins between two tokens."""
@@ -238,9 +231,11 @@ class Rules:
             if UNKNOWN not in form and not text == words == tokenizer.decode(form):
                 key = words.replace("@-@", "-").replace(" ", "")
                 self._given[key] = text
+                spelled, letter = " ?".join(map(re.escape, key)), IN_WORD.pattern
+                before = f"(?<!{letter})" if within_word(key[0]) else ""
+                behind = f"(?!{letter})" if within_word(key[-1]) else ""
                 # a prefix is only at the beginning
-                start = r"\A" + " ?".join(map(re.escape, key))
-                patterns[key] = start if form is self.prefix else whole_words(key, " ?")
+                patterns[key] = rf"\A{spelled}" if form is self.prefix else f"{before}{spelled}{behind}"
         self._changed = re.compile("|".join(patterns[key] for key in sorted(patterns, key=len, reverse=True)))
 
     def respelled(self, text: str) -> str:

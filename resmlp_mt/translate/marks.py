@@ -6,9 +6,9 @@ Code, pictures and comments become placeholders such as ``{0}`` in the sentences
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, count, takewhile
+from itertools import accumulate, count
 from typing import NamedTuple
 
 import numpy as np
@@ -23,9 +23,9 @@ BLOCK = "\0"  # separates paragraphs in running text
 DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 BULLETS = "-–—•·▪‣◦*"  # in a class of a regular expression
-MARK = re.compile(rf"^([{BULLETS}>]\s+)+")  # before a list's item, a speaker's words or a quotation: not in a sentence
-GLUED = re.compile(rf"[\0-\x7f](?![{UNSPACED}])")  # a sign within a word, such as ASP.NET, where no sentence ends
-NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
+MARK = re.compile(rf"^([{BULLETS}]\s+|>\s*)+")  # before an item, a speaker's words or a quotation: not in a sentence
+GLUED = re.compile(rf"[\0-\x7f]([\0-\x7f]|(?![{UNSPACED}])\w)")  # within a word, as in .NET, no sentence ends
+WITHOUT_SPACES = re.compile(rf"[{UNSPACED}\u3000-\u303f\uff00-\uffef]")  # no space between sentences beside these
 Escape = Callable[[str], str]
 
 
@@ -130,11 +130,17 @@ class Parts:
 
     def joined(self, translations: Sequence[Translation]) -> str:
         """Return the document with the translations of its sentences in their places."""
-        left, out = iter(translations), [""]
-        for before, part in zip(["", *self.parts], self.parts, strict=False):
-            if isinstance(before, Sentence) and isinstance(part, Sentence) and out[-1][-1:].isascii():
-                out.append(" ")  # a text without spaces, in a language that has them
-            out.append(part if isinstance(part, str) else part.put_back(next(left)))
+        left, out, before = iter(translations), list[str](), ""  # the translation right before
+        for part in self.parts:
+            if isinstance(part, str):
+                out.append(part)
+                before = ""
+                continue
+            translation = next(left)
+            if before and translation.text and not WITHOUT_SPACES.search(before[-1] + translation.text[0]):
+                out.append(" ")
+            out.append(part.put_back(translation))
+            before = translation.text
         return "".join(out)
 
     def add(self, events: Sequence[Event], escape: Escape = str) -> None:
@@ -143,7 +149,8 @@ class Parts:
         kept = {event.text: event.raw for event in events if event.kind == "kept"}
         text = "".join(event.text for event in events)
         places = list(accumulate((len(event.text) for event in events), initial=0))
-        spans = sentence_spans(text, self._language)
+        tags = {place for event, place in zip(events, places, strict=False) if event.kind in ("open", "close", "kept")}
+        spans = sentence_spans(text, self._language, tags)
         sentences = [Sentence(text[start:end], start, end, kept, escape) for start, end in spans]
         outside = _split_tags(events, places, sentences)
         sentences.append(Sentence("", len(text), len(text), kept, escape))
@@ -167,8 +174,11 @@ class Parts:
                 place = stop
 
 
-def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
-    """Return where sentences begin and end, without space around them; a part without letters joins the one before."""
+def sentence_spans(text: str, language: str, tags: Collection[int] = ()) -> list[tuple[int, int]]:
+    """Return where sentences begin and end, without space around them; a part without letters joins the one before.
+
+    ``tags``: places of tags, where a sentence may end although no space follows.
+    """
     try:
         from sentencex import segment
     except ModuleNotFoundError as error:
@@ -180,7 +190,7 @@ def sentence_spans(text: str, language: str) -> list[tuple[int, int]]:
         for part in filter(str.strip, segment(language, paragraph[0])):
             start = text.index(part.strip(), end)
             end = start + len(part.strip())
-            if len(spans) > before and start == spans[-1][1] and GLUED.match(text, start - 1):
+            if len(spans) > before and start == spans[-1][1] and start not in tags and GLUED.match(text, start - 1):
                 spans[-1] = spans[-1][0], end
             elif any(map(str.isalpha, part)):
                 spans.append((end - len(MARK.sub("", part.strip())), end))
@@ -242,7 +252,7 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
     pairs = paired(events)
     partners = pairs | {close: open for open, close in pairs.items()}
     texts = list(accumulate((event.kind == "block" or event.text.strip() != "" for event in events), initial=0))
-    done, line = 0, ""  # the first characters of the current line
+    done = 0
     for number, (kind, raw, text, name) in enumerate(events):
         if number < done:
             continue
@@ -255,15 +265,9 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
         if kind == "break":
             broken = events[number:done]
             tags = sum(event.name == "hardbreak" or event.raw.lower().startswith("<br") for event in broken)
-            behind = (events[place] for place in range(done, len(events)))
-            following = takewhile(lambda event: event.kind not in ("block", "break"), behind)
-            after = "".join(event.text for event in following).lstrip()
-            have_letters = any(map(str.isalpha, line)) and any(map(str.isalpha, after))
-            short = len(line) < NARROWEST and have_letters and not after[0].islower()
-            if tags > 1 or (tags and (short or MARK.match(after))):
-                kind = "block"  # the end of a paragraph, of a list's line, or of a line such as an address has
-            line = "" if tags else line
-        line = "" if kind == "block" else (line + text)[:NARROWEST]
+            following = "".join(event.text for event in events[done : done + 3]).lstrip()
+            if tags > (0 if MARK.match(following) else 1):
+                kind = "block"  # the end of a paragraph, or of a list's line
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 

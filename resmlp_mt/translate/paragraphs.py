@@ -5,11 +5,13 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.marks import BULLETS, NARROWEST, Event, Parts
+from resmlp_mt.translate.marks import BULLETS, Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*(?:>[> \t]*)?)")
+BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
 QUOTE = "> \t"  # what a line begins with that an e-mail quotes
+QUOTED_BREAK = re.compile(rf"{BREAK.pattern[:-1]}[{QUOTE}]*)")
+NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
 ITEM = re.compile(rf"^(?:[{BULLETS}]|(?:\d{{1,3}}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
@@ -17,9 +19,9 @@ CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
 BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before a speaker's words, layout settings
 
 
-def text_events(text: str) -> list[Event]:
+def text_events(text: str, line_end: re.Pattern[str] = BREAK) -> list[Event]:
     """Return the events of a text: its parts and the line ends between them."""
-    parts = [part for part in BREAK.split(text) if part]
+    parts = [part for part in line_end.split(text) if part]
     return [Event("break", part, " ") if "\n" in part else Event("text", part, part) for part in parts]
 
 
@@ -37,7 +39,7 @@ def add_text(document: Parts, text: str) -> None:
             joined += line
             if not goes_on:
                 for number, part in enumerate(TAB.split(joined)):
-                    events += [Event("block", part)] if number % 2 else text_events(part)
+                    events += [Event("block", part)] if number % 2 else text_events(part, QUOTED_BREAK)
                 events.append(Event("block", ""))
                 joined = ""
     document.add(events)

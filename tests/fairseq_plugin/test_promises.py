@@ -129,7 +129,7 @@ def test_every_dropout_is_where_the_equations_have_it_and_takes_part(mixing):
 def test_batch_and_padding_do_not_matter(variant, folded, is_folded):
     """Padding does not count: with it, batches may be longer than the model's positions."""
     model = folded if is_folded else variant[0]
-    sources, targets = pairs((5, 4), (1, 6), (7, 1))
+    sources, targets = pairs((5, 4), (1, 6), (7, 1), (1, 1))
     alone = [logits(model, [s], [t])[0] for s, t in zip(sources, targets, strict=True)]
     for left_pad in False, True:
         for left_pad_target in False, True:

@@ -87,11 +87,12 @@ def test_other_sentences():
     assert document_of("– Ja  \n– Nein", "markdown").sentences == ["Ja", "Nein"]
     indented = " 1.\tPlease read the instructions carefully before you\n\tuse the device."
     assert len(document_of(indented).sentences) == 1 and same(indented, "text") == indented
-    quoted = "He wrote:\n> Two men stand in front of a large building, a\n> door. It is red.\n>\n> > Old\nYes."
+    quoted = "He wrote:\n> Two men stand in front of a large building, a\n> door. It is red.\n>\n>>Old\nYes."
     sentences = ["He wrote:", "Two men stand in front of a large building, a door.", "It is red.", "Old", "Yes."]
     assert document_of(quoted).sentences == sentences and same(quoted, "text") == quoted
     chinese = document_of("今天下雨。我在家。\n", language="zh")
-    assert chinese.joined([translation("It rains."), translation("I am in.")]) == "It rains. I am in.\n"
+    for first, last, between in ("„Ja.“", "Nein.", " "), ("", "No.", ""), ("雨です!", "家です。", ""):
+        assert chinese.joined([translation(first), translation(last)]) == f"{first}{between}{last}\n"
     assert document_of("A man\tred\n\tTwo  \tmen").sentences == ["A man", "red", "Two", "men"]
     assert document_of("Er kommt am 3. Oktober. Gut.", language="de").sentences == ["Er kommt am 3. Oktober.", "Gut."]
 

@@ -30,14 +30,15 @@ class TranslatingFolder(queue.TrainingFolder):
         return self.folder / f"{self.subset}.txt"
 
     @property
-    def search(self) -> list[str]:
+    def search_options(self) -> list[str]:
         """The options of fairseq-generate."""
         return [*shlex.split(self.recipe.search), "--gen-subset", self.subset]
 
     @property
     def is_translated(self) -> bool:
         """Whether the translation exists and was made with these options."""
-        return self.state.values.get("search", {}).get(self.subset) == self.search and self.translation.is_file()
+        made_with = self.state.values.get("search", {}).get(self.subset)
+        return made_with == self.search_options and self.translation.is_file()
 
     def translate(self, checkpoint: Path, held: IO[str], stop: Event) -> None:
         """Translate with a checkpoint; fairseq-generate keeps the folder's lock ``held``."""
@@ -48,12 +49,12 @@ class TranslatingFolder(queue.TrainingFolder):
         command: list[PathLike] = [
             *("fairseq_cli.generate", self.data, "--user-dir", queue.USER_DIR),
             *("--path", checkpoint, "--source-lang", source, "--target-lang", target),
-            *("--required-batch-size-multiple", "1", *self.search),
+            *("--required-batch-size-multiple", "1", *self.search_options),
         ]
         queue.run(command, part, log, held, stop)
         os.replace(part, self.translation)
         state = self.state
-        state.values["search"] = state.values.get("search", {}) | {self.subset: self.search}
+        state.values["search"] = state.values.get("search", {}) | {self.subset: self.search_options}
         state.save()
 
     def translated_text(self, references: list[str]) -> list[str]:
