@@ -23,6 +23,7 @@ from resmlp_mt.common.errors import UserError
 PathLike = str | os.PathLike[str]
 Read = Callable[[PathLike], Iterable[str]]  # a function that returns the lines of a file, as ``read_lines`` does
 Line = TypeVar("Line", str, bytes)
+LARGEST_JSON = 1 << 24  # bytes; our own records are far smaller
 LONGEST_LINE = 1 << 26  # bytes; a small compressed file can hold a line much larger than the memory
 LONGEST_SENTENCE = 1 << 20  # bytes of a line of raw text; a longer line is no sentence, and may be endless
 
@@ -86,9 +87,11 @@ def write_json(path: PathLike, values: Any) -> None:
 
 
 def read_object(path: PathLike) -> dict[str, Any] | None:
-    """Return the JSON object in a file; None if the file holds anything else."""
+    """Return the JSON object in a file; None if the file holds anything else, or more than ``LARGEST_JSON`` bytes."""
+    with open(path, "rb") as file:
+        content = file.read(LARGEST_JSON + 1)
     try:
-        values = json.loads(Path(path).read_bytes())
+        values = json.loads(content) if len(content) <= LARGEST_JSON else None
     except (ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None

@@ -47,7 +47,11 @@ class EngineProcess:
 
     def __init__(self, build: Callable[[], Any], start: str = "spawn"):
         self._process = new_process(start)
-        self.formula = self._process.submit(_build, build).result()  # of the engine's FLOPs, if there is one
+        try:
+            self.formula = self._process.submit(_build, build).result()  # of the engine's FLOPs, if there is one
+        except BaseException:
+            self.close()
+            raise
 
     def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
         return self._process.submit(_timed, sentences, length).result()

@@ -93,7 +93,7 @@ Settings = TypeVar("Settings", bound=SharedSettings)
 def read_settings(path: Path, kind: type[Settings], **also: str) -> Settings:
     """Return the settings of a file and its bases as a dataclass; ``also``: more values for ``${interpolation}``."""
     with reading(path):
-        given: Any = OmegaConf.to_container(OmegaConf.merge(_over_base(path), also), resolve=True)
+        given: Any = OmegaConf.to_container(OmegaConf.merge(_over_base(path, []), also), resolve=True)
     settings = checked(path, kind, {name: value for name, value in given.items() if name not in ("base", *also)})
     if not re.fullmatch(r"\w+-\w+", settings.languages):
         raise UserError(f"{path}: languages: {settings.languages}: give source-target, such as en-de")
@@ -132,14 +132,17 @@ def reading(path: Path, part: str = "") -> Iterator[None]:
         raise UserError(f"{path}: {part}not read: {missing}{' '.join(str(error).split())}") from error
 
 
-def _over_base(path: Path) -> DictConfig:
-    """Return a file's settings, merged over those of its bases."""
+def _over_base(path: Path, above: list[Path]) -> DictConfig:
+    """Return a file's settings, merged over those of its bases; ``above``: the files that it is a base of."""
     settings = OmegaConf.load(path)
     if not isinstance(settings, DictConfig):
         raise UserError(f"{path}: not a mapping of settings: see examples/ablations")
     if "base" not in settings:
         return settings
-    return DictConfig(OmegaConf.merge(_over_base(path.parent / str(settings["base"])), settings))
+    base, above = path.parent / str(settings["base"]), [*above, path.resolve()]
+    if base.resolve() in above:
+        raise UserError(f"{path}: base: {settings['base']} has this file as a base: name another")
+    return DictConfig(OmegaConf.merge(_over_base(base, above), settings))
 
 
 def check_folder_names(path: Path, setting: str, names: Iterable[str]) -> None:
