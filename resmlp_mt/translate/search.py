@@ -54,63 +54,93 @@ def search(
     if constraints is not None:
         beam += constraints.more_beams
 
-    sentences = torch.arange(source.size(0), device=source.device)  # those that are not finished
-    found = torch.zeros_like(sentences)  # number of hypotheses of each of these
-    scores = torch.zeros(source.size(0), 1, device=source.device)  # of their beams; one beam before the first step
-    tokens = sentences.new_full((source.size(0), 1), END)  # a row a beam
-    totals = scores  # of the same rows, scores after each token: BK x T
-    attention: Tensor | None = None  # of the same rows: BK x T x S
-    source_lengths = lengths.tolist()
-    ended: list[list[Hypothesis]] = [[] for _ in source_lengths]
+    beams = Beams.first(source, lengths)
+    ended: list[list[Hypothesis]] = [[] for _ in source]
     wanted = StepOptions(beam, model.cfg.pad, options.alignment, constraints)
     follow = continuations_of(decoder)
     shortest = int(longest.min())
     for step in range(int(longest.max()) + 1):
-        best, weights = follow(tokens, state, scores, wanted)
+        best, weights = follow(beams.tokens, state, beams.scores, wanted)
         if step >= shortest:
             best = end_full(best, longest == step)
         if weights is not None:
-            mean = weights.mean(0)
-            attention = mean if attention is None else torch.cat([attention, mean], 1)
+            beams.attend(weights.mean(0))
 
-        # those among the best K that end, until a sentence has K hypotheses
-        ends = best.ends[:, :beam]
-        some_end = bool(ends.any())
+        some_end = bool(best.ends[:, :beam].any())
         if some_end:
-            ending = ends & (found.unsqueeze(1) + ends.cumsum(1) <= beam)
-            chosen = best.rows[:, :beam][ending]
-            # in Python: 10 ** 50 is too large for fp32, and as a whole number for PyTorch
-            weight = float(step + 1) ** penalty
-            rows = tokens[chosen, 1:].tolist()
-            through = torch.cat([totals[chosen], best.totals[:, :beam][ending].unsqueeze(1)], 1)
-            gains = through.diff(dim=1).tolist()
-            owners = sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
-            attended = None if attention is None else attention[chosen]
-            for number, (owner, row, total) in enumerate(zip(owners, rows, through[:, -1].tolist(), strict=True)):
-                kept = None if attended is None else attended[number, :, : source_lengths[owner]]
-                ended[owner].append(Hypothesis(row, total / weight, gains[number], kept))
-            found = found + ending.sum(1)
+            # by Python: fp32 cannot hold 10 ** 50
+            for sentence, hypothesis in beams.ended(best, beam, float(step + 1) ** penalty):
+                ended[sentence].append(hypothesis)
 
         left = None
         if some_end or step >= shortest:
-            going_on = (found < beam) & (longest > step)
-            if not going_on.all():
-                left = going_on.nonzero().flatten()
-                if len(left) == 0:
-                    break
+            unfinished = (beams.found < beam) & (longest > step)
+            if not unfinished.any():
+                break
+            if not unfinished.all():
+                left = unfinished.nonzero().flatten()
                 best = Continuations(*(each[left] for each in best))
-                sentences, found, longest = sentences[left], found[left], longest[left]
+                beams.sentences, beams.found, longest = beams.sentences[left], beams.found[left], longest[left]
                 shortest = int(longest.min())
-        chosen = best.rows.gather(1, best.kept).flatten()
-        scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
-        tokens = torch.cat([tokens.index_select(0, chosen), best.symbols.gather(1, best.kept).view(-1, 1)], 1)
-        totals = torch.cat([totals.index_select(0, chosen), scores.view(-1, 1)], 1)
-        if attention is not None:
-            attention = attention[chosen]
+        chosen = beams.follow(best)
         state.reorder(chosen, left)
         if constraints is not None:
             constraints.follow(best.kept, left)
     return [sorted(each, key=lambda one: -one.score) for each in ended]  # of equal scores, the first that ended
+
+
+@dataclass
+class Beams:
+    """The beams of the B sentences that are not finished, K for each, but one before the first step."""
+
+    sentences: Tensor  # their numbers in the batch, B
+    found: Tensor  # how many hypotheses each has, B
+    scores: Tensor  # log-probabilities of the beams, B x K; minus infinity: ended
+    tokens: Tensor  # BK x T, </s> first
+    totals: Tensor  # log-probabilities from the first token up to each, BK x T
+    source_lengths: list[int]  # of all sentences of the batch
+    attention: Tensor | None = None  # BK x T x S
+
+    @classmethod
+    def first(cls, source: Tensor, lengths: Tensor) -> "Beams":
+        """Return the beams before the first step; ``source`` is B x S, ``lengths`` B."""
+        sentences = torch.arange(len(source), device=source.device)
+        scores = torch.zeros(len(source), 1, device=source.device)
+        tokens = sentences.new_full((len(source), 1), END)
+        return cls(sentences, torch.zeros_like(sentences), scores, tokens, scores, lengths.tolist())
+
+    def attend(self, weights: Tensor) -> None:
+        """Append the cross-attention of a step, BK x 1 x S."""
+        self.attention = weights if self.attention is None else torch.cat([self.attention, weights], 1)
+
+    def ended(self, best: "Continuations", beam: int, weight: float) -> list[tuple[int, Hypothesis]]:
+        """Return the hypotheses that end among the best ``beam``, until a sentence has as many; before each its number.
+
+        Their scores are their log-probabilities divided by ``weight``.
+        """
+        ends = best.ends[:, :beam]
+        ending = ends & (self.found.unsqueeze(1) + ends.cumsum(1) <= beam)
+        self.found = self.found + ending.sum(1)
+        rows = best.rows[:, :beam][ending]
+        numbers = self.sentences.unsqueeze(1).expand_as(ending)[ending].tolist()
+        tokens = self.tokens[rows, 1:].tolist()
+        totals = torch.cat([self.totals[rows], best.totals[:, :beam][ending].unsqueeze(1)], 1)
+        scores, gains = [total / weight for total in totals[:, -1].tolist()], totals.diff(dim=1).tolist()
+        attention: list[Tensor | None] = [None] * len(rows)
+        if self.attention is not None:
+            lengths = (self.source_lengths[number] for number in numbers)
+            attention = [of[:, :length] for of, length in zip(self.attention[rows], lengths, strict=True)]
+        return list(zip(numbers, map(Hypothesis, tokens, scores, gains, attention), strict=True))
+
+    def follow(self, best: "Continuations") -> Tensor:
+        """Go on with the best K continuations; return which of the rows before each of them continues, BK."""
+        rows = best.rows.gather(1, best.kept).flatten()
+        self.scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
+        self.tokens = torch.cat([self.tokens[rows], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
+        self.totals = torch.cat([self.totals[rows], self.scores.view(-1, 1)], 1)
+        if self.attention is not None:
+            self.attention = self.attention[rows]
+        return rows
 
 
 class Continuations(NamedTuple):
