@@ -65,7 +65,7 @@ MUTATIONS = [
     Mutation("a buffer that grows keeps too little", "nn/memory.py",
              "buffer[:start] = full[:start]", "buffer[: start // 2] = full[: start // 2]"),
     Mutation("beams take another's rows when half of them are gone", "nn/memory.py",
-             "buffer = F.embedding(rows, buffer", "buffer = F.embedding(rows.roll(1, 0), buffer"),
+             "buffer = self.all()", "buffer = self.all().roll(1, 1)"),
     Mutation("candidates of sentences that are left have another's weights", "nn/encoder_decoder.py",
              "self.weights[used], self.mask[used]", "self.weights[kept], self.mask[kept]"),
     Mutation("a state keeps candidates of sentences that are gone", "nn/encoder_decoder.py",

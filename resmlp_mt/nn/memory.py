@@ -91,7 +91,7 @@ class PagedMemory(Memory):
         buffer, rows = self.tensors
         (beams, start), (positions, width, channels) = rows.shape, buffer.shape
         if beams > width or 2 * beams <= width:  # a new search, or half of the sentences are finished
-            buffer = F.embedding(rows, buffer.view(-1, channels)).transpose(0, 1)
+            buffer = self.all()
             rows, positions, width = rows_in_order(0, start, beams, beams, rows.device), start, beams
         if start + steps > positions:
             positions = max(2 * positions, start + steps, self.FIRST)
@@ -113,12 +113,18 @@ class PagedMemory(Memory):
         if rows.size(-2) > 1:
             return product(rows, self.all())
         heads = 1 if rows.dim() == 2 else rows.size(-3)
-        return self.summed(rows.view(-1, heads, rows.size(-1)).expand(self.tensors[1].size(0), -1, -1)).unsqueeze(0)
+        weights = rows.view(-1, heads, rows.size(-1)).expand(self.tensors[1].size(0), -1, -1)
+        return self.weighted_sum(weights).unsqueeze(0)
 
-    def summed(self, weights: Tensor) -> Tensor:
-        """Return the weighted sum of each beam's positions, ``B x H x T -> B x C``."""
+    def weighted_sum(self, weights: Tensor) -> Tensor:
+        """Return the weighted sum of each beam's positions, ``B x H x T -> B x C``, without a copy; H heads."""
         buffer, rows = self.tensors
-        return weighted_sum(buffer, rows, weights)
+        beams, length, channels, heads = rows.size(0), rows.size(1), buffer.size(2), weights.size(1)
+        if heads > 1:
+            rows = rows.unsqueeze(1) * heads + torch.arange(heads, device=rows.device).unsqueeze(1)
+        rows, weights = rows.view(beams * heads, length), weights.reshape(beams * heads, length)
+        y = F.embedding_bag(rows, buffer.view(-1, channels // heads), per_sample_weights=weights, mode="sum")
+        return y.view(beams, channels)
 
     def reorder(self, order: Tensor) -> None:
         if self.tensors:
@@ -129,13 +135,3 @@ def rows_in_order(start: int, end: int, beams: int, width: int, device: torch.de
     """Return each beam's rows for positions ``start`` to ``end``, B x T, in a buffer with ``width`` rows a position."""
     positions = torch.arange(start, end, device=device) * width
     return positions + torch.arange(beams, device=device).unsqueeze(1)
-
-
-def weighted_sum(buffer: Tensor, rows: Tensor, weights: Tensor) -> Tensor:
-    """Return the weighted sum of each beam's rows, B x C, without a copy; weights (B x H x T) are for H heads."""
-    beams, length, channels, heads = rows.size(0), rows.size(1), buffer.size(2), weights.size(1)
-    if heads > 1:
-        rows = rows.unsqueeze(1) * heads + torch.arange(heads, device=rows.device).unsqueeze(1)
-    rows, weights = rows.view(beams * heads, length), weights.reshape(beams * heads, length)
-    y = F.embedding_bag(rows, buffer.view(-1, channels // heads), per_sample_weights=weights, mode="sum")
-    return y.view(beams, channels)

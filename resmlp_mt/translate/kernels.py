@@ -87,5 +87,5 @@ class CompiledCrossAttention(nn.Module):
 
 
 class CompiledMemory(PagedMemory):
-    def summed(self, weights: Tensor) -> Tensor:
+    def weighted_sum(self, weights: Tensor) -> Tensor:
         return torch.ops.resmlp_mt.weighted_sum(*self.tensors, weights)

@@ -5,7 +5,7 @@ import torch
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn.cross_attention import CrossAttention
-from resmlp_mt.nn.memory import weighted_sum
+from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.translate import kernels
 from resmlp_mt.translate.compiled import own_cache
 from resmlp_mt.translate.search import best_totals
@@ -33,7 +33,8 @@ def test_cross_attention(channels, heads, positions, beams):
 def test_weighted_sum(operators, channels, heads, positions):
     buffer, rows = torch.randn(positions, 7, channels), torch.randint(positions * 7, (5, positions))
     weights = torch.randn(5, heads, positions)
-    torch.testing.assert_close(operators.weighted_sum(buffer, rows, weights), weighted_sum(buffer, rows, weights))
+    expected = PagedMemory(buffer, rows).weighted_sum(weights)
+    torch.testing.assert_close(operators.weighted_sum(buffer, rows, weights), expected)
 
 
 @pytest.mark.parametrize(("beams", "count"), [(1, 8), (4, 8), (6, 12)])
