@@ -43,7 +43,13 @@ class DecoderStep(nn.Module):
 
     def __init__(self, model: EncoderDecoder):
         super().__init__()
-        self.decoder, self.channels = model.decoder, kept_channels(model)
+        self.decoder = model.decoder
+        end = torch.tensor([[END]])
+        state = self.decoder.start(*model.encoder(end))
+        state.memories = [Memory() for _ in state.memories]
+        self.decoder.step(end, state)
+        # how many channels each layer's mixing remembers of a position; 1 for a layer without a mixing
+        self.channels = [memory.all().size(2) if memory.positions else 1 for memory in state.memories]
 
     def forward(self, previous: Tensor, past: Tensor, *source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Do one step of R beams, ordered by sentence. The first step has ``</s>`` as last token, and T = 0.
@@ -70,15 +76,6 @@ class DecoderStep(nn.Module):
         return scores[:, 0].log_softmax(-1), torch.stack(longer), last.mean(0)[:, 0]
 
 
-def kept_channels(model: EncoderDecoder) -> list[int]:
-    """Return how many channels each layer's mixing remembers per position; 1 for a layer without a mixing."""
-    end = torch.tensor([[END]])
-    state = model.decoder.start(*model.encoder(end))
-    state.memories = [Memory() for _ in state.memories]
-    model.decoder.step(end, state)
-    return [memory.all().size(2) if memory.positions else 1 for memory in state.memories]
-
-
 @torch.no_grad()
 def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     """Fold a model in fp32 (in place), and write its graphs into an empty folder.
@@ -89,11 +86,11 @@ def write_graphs(folder: Path, model: EncoderDecoder) -> None:
     fold_(model)
     source = torch.full((2, 5), END)
     source[0, 3:] = model.cfg.pad
-    encoder = EncoderGraph(model)
+    encoder, step = EncoderGraph(model), DecoderStep(model)
     known = encoder(source)
     _write(folder / ENCODER, encoder, (source,), {"source": {0: "B", 1: "S"}}, SOURCE)
-    past = torch.zeros(model.cfg.decoder_layers, 3, 6, max(kept_channels(model)))
-    _write(folder / STEP, DecoderStep(model), (torch.full((6,), END), past, *known), STEP_INPUTS, STEP_OUTPUTS)
+    past = torch.zeros(model.cfg.decoder_layers, 3, 6, max(step.channels))
+    _write(folder / STEP, step, (torch.full((6,), END), past, *known), STEP_INPUTS, STEP_OUTPUTS)
 
 
 def _write(path: Path, module: nn.Module, example: tuple[Tensor, ...], inputs: Axes, outputs: Axes) -> None:
