@@ -178,29 +178,24 @@ def check_known(model: nn.Module) -> None:
             raise UserError(f"the model has a {name}: only models of the package's own layers can be exported")
 
 
-def batches(model: Any, left_pad_target: bool = False) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """Yield random batches (source B x S, previous tokens B x T, their mask B x T); the last has the maximum length."""
+def batches(model: Any) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Yield random batches (source B x S, previous tokens B x T, their mask B x T); two have the maximum length."""
     generator = torch.Generator().manual_seed(0)
-    longest_source, longest_target = model.max_positions()
     pad, eos = model.encoder.dictionary.pad(), model.encoder.dictionary.eos()
 
-    def sentences(dictionary: Any, lengths: list[int], longest: int, **collation: bool) -> Tensor:
-        first, end = dictionary.nspecial, len(dictionary)
-        numbers = [torch.randint(first, end, (min(length, longest),), generator=generator) for length in lengths]
+    def sentences(side: Any, lengths: list[int], **collation: bool) -> Tensor:
+        first, end, limit = side.dictionary.nspecial, len(side.dictionary), side.max_positions()
+        numbers = [torch.randint(first, end, (min(length, limit),), generator=generator) for length in lengths]
         for sentence in numbers:
             sentence[-1] = eos
         return data_utils.collate_tokens(numbers, pad, eos, **collation)
 
-    for left_pad, sources, targets in (
-        (False, [1], [2]),
-        (False, [3, 7, 1], [5, 2, 9]),
-        (True, [4, 2, 11], [5, 6, 2]),
-        (True, [longest_source, 2], [longest_target, 3]),
-    ):
-        source = sentences(model.encoder.dictionary, sources, longest_source, left_pad=left_pad)
-        collation = {"left_pad": left_pad_target, "move_eos_to_beginning": True}
-        previous = sentences(model.decoder.dictionary, targets, longest_target, **collation)
-        yield source, previous, previous.ne(pad)
+    longest = max(model.max_positions())
+    for sources, targets in ([1], [2]), ([3, 7, 1], [5, 2, 9]), ([longest, 2], [longest, 3]):
+        for left_pad in False, True:
+            source = sentences(model.encoder, sources, left_pad=left_pad)
+            previous = sentences(model.decoder, targets, left_pad=left_pad, move_eos_to_beginning=True)
+            yield source, previous, previous.ne(pad)
 
 
 def fairseq_scores(model: Any, source: Tensor, previous: Tensor) -> Tensor:
@@ -214,8 +209,7 @@ def largest_difference(model: Any, ours: EncoderDecoder) -> float:
     """Return the largest difference of scores from fairseq's model (fp32, not folded); infinity if one is nan."""
     found = [
         (ours(source, previous) - fairseq_scores(model, source, previous))[real].abs().max()
-        for left_pad_target in (False, True)
-        for source, previous, real in batches(model, left_pad_target)
+        for source, previous, real in batches(model)
     ]
     return float(torch.stack(found).nan_to_num(math.inf, math.inf).max())
 
@@ -227,7 +221,7 @@ def write_hub_folder(
     check_new(out)
     model = trained.model.without_fairseq()
     check_known(model)
-    decoder, source = trained.model.decoder, trained.model.encoder
+    encoder, decoder = trained.model.encoder, trained.model.decoder
     generation = {
         "num_beams": BEAM,
         "length_penalty": 1.0,
@@ -242,10 +236,10 @@ def write_hub_folder(
         model_folder.TEXT: {
             "tokenizer_class": _TEXT.partition(".")[2],
             "auto_map": {"AutoTokenizer": [_TEXT, None]},
-            "model_max_length": source.max_positions(),
+            "model_max_length": encoder.max_positions(),
         },
     }
-    symbols = list(source.dictionary.symbols), list(decoder.dictionary.symbols)
+    symbols = list(encoder.dictionary.symbols), list(decoder.dictionary.symbols)
     with atomic_folder(out) as new:
         model_folder.write(new, model, text, learned, symbols, generation, more)
         for name, content in sources().items():

@@ -10,7 +10,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # builders.py, if this file is run as a command
 
-from builders import KINDS, OPTIONS, build
+from builders import KINDS, OPTIONS, SMALL, build
 
 from resmlp_mt.export.hub_folder import Card, batches, fairseq_scores, write_hub_folder
 from resmlp_mt.fairseq_plugin.trained import Trained
@@ -19,8 +19,7 @@ from resmlp_mt.translate import model_folder
 
 CODES = b"#version: 0.2\n" + b"".join(f"w {digit}</w>\n".encode() for digit in range(10))
 LINES = ["w1 w2 w3.", "w5, w6", " w7\u2028w8\t", "w9 (w0)", "<unk> </s> w1", "日本 🙂"]
-NARROW = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "max_source_positions": 20, "max_target_positions": 14}
-SMALL = {**NARROW, "encoder_layers": 1, "decoder_layers": 2}
+SHORT = {**SMALL, "encoder_layers": 1, "max_source_positions": 20, "max_target_positions": 14}
 VARIANTS = {
     **KINDS,
     **{name: OPTIONS[name] for name in ("no mixing", "mlp", "heads and relative", "gated with a band", "averages")},
@@ -32,14 +31,10 @@ VARIANTS = {
 @torch.no_grad()
 def make(place: Path, name: str) -> Path:
     """Make the exported folder of one variant, and its reference, in the empty folder ``place``."""
-    model = build(scatter=0.03, **{**SMALL, **VARIANTS[name]}).float().eval()
+    model = build(scatter=0.03, **{**SHORT, **VARIANTS[name]}).float().eval()
     trained = Trained(Path("model.pt"), "resmlp_transformer_tiny", model, ("en", "de"), 5)
     write_hub_folder(place / "model", trained, TextSettings("en", "de"), CODES, Card("model", ["model.pt"]))
-    found = []
-    for left_pad_target in False, True:
-        for source, previous, real in batches(model, left_pad_target):
-            source = source.repeat_interleave(len(previous) // len(source), 0)
-            found.append((source, previous, real, fairseq_scores(model, source, previous)))
+    found = [(*each, fairseq_scores(model, *each[:2])) for each in batches(model)]
     _, tokenizer, _ = model_folder.load(place / "model")
     both = [(line, tokenizer.encode(line), tokenizer.encode(line, target=True)) for line in LINES]
     text = [(line, source, target, tokenizer.decode(target)) for line, source, target in both]
