@@ -12,7 +12,7 @@ class WindowMixing(TokenMixing):
     """The paper's mixing, with an A that is zero beyond a distance; it has no additional parameters."""
 
     def __init__(self, cfg: LayerConfig):
-        super().__init__(cfg.positions, cfg.mixing_heads, cfg.mixing_relative, cfg.causal)
+        super().__init__(cfg.positions, cfg.mixing_heads, cfg.mixing_relative, cfg.causal, cfg.mixing_dropout)
         self.reach = 3  # positions to each side; in the decoder, which reads no later ones, to the left
 
     def rows(self, start: int, end: int) -> Tensor:

@@ -65,6 +65,8 @@ def test_it_is_drawn_and_pruned(trained, tmp_path, monkeypatch, capsys):
 
 
 def test_it_keeps_the_promises():
+    dropping = build(token_mixing="window", mixing_dropout=0.3).decoder.layers[0].mixing.mixing
+    assert dropping.dropout.p == 0.3
     variant = build(token_mixing="window"), test_promises.options_of({"token_mixing": "window"})
     folded = test_promises.fold_copy(variant[0])
     for is_folded in False, True:
