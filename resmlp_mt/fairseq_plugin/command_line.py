@@ -16,6 +16,7 @@ from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import check_ngrams, complete_languages
+from resmlp_mt.nn.config import spelled
 
 _parse_args_and_arch = options.parse_args_and_arch
 
@@ -66,13 +67,13 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
         value = get(name)
         for number in value if isinstance(value, list) else [value]:
             if number is not None and not number >= least:
-                yield f"--{name.replace('_', '-')} is {number}: give {least} or more"
+                yield f"{spelled(name)} is {number}: give {least} or more"
     for name in "model_overrides", "optimizer_overrides":
         with contextlib.suppress(UserError):
             overrides = evaluate(get(name, "{}"))
             if isinstance(overrides, dict) and all(str(each).isidentifier() for each in overrides):
                 continue
-        yield f"--{name.replace('_', '-')} {get(name)}: give a dictionary of options, such as \"{{'dropout': 0}}\""
+        yield f"{spelled(name)} {get(name)}: give a dictionary of options, such as \"{{'dropout': 0}}\""
     if not get("path", "given"):
         yield "--path is missing: give a checkpoint, or several with : between them"
     has_gpu = torch.cuda.is_available()
@@ -84,14 +85,14 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
         unread = "lm_path", "lm_weight", "prefix_size", "score_reference", "truncate_source"
         for name in unread if interactive else ("constraints",):
             if get(name):
-                yield f"--{name.replace('_', '-')}: this command ignores it: use {other}"
+                yield f"{spelled(name)}: this command ignores it: use {other}"
         if given.print_alignment == "soft" and (interactive or get("score_reference")):
             yield "--print-alignment soft: this command prints hard alignments only: give hard"
         if given.num_shards != 1:
             yield f"--num-shards {given.num_shards}: fairseq ignores it and would translate all: leave it out"
         for name in ("replace_unk", "print_step", "retain_iter_history") if given.task == "translation" else ():
             if get(name) not in (None, False):
-                yield f"--{name.replace('_', '-')}: fairseq would end with an error: leave it out"
+                yield f"{spelled(name)}: fairseq would end with an error: leave it out"
         check_ngrams(given)  # here for all tasks
         if get("lm_weight") and not get("lm_path"):
             yield "--lm-weight: give --lm-path too"

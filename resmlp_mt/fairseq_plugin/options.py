@@ -13,7 +13,7 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import MATMULS
 from resmlp_mt.nn import LayerConfig, ModelConfig
-from resmlp_mt.nn.config import OPTIONS, PROBABILITY, option, problem
+from resmlp_mt.nn.config import OPTIONS, PROBABILITY, option, problem, spelled
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.translate.options import PRECISIONS
 
@@ -236,10 +236,9 @@ def check_options(args: Any, target_symbols: int) -> None:
 
     wrong = problem({name: getattr(args, name) for name in ALL}, ALL)
     require(wrong is None, wrong)
-    for name, heads in ("encoder", "mixing"), ("decoder", "mixing"), ("decoder", "decoder_attention"):
-        width, parts = getattr(args, f"{name}_embed_dim"), getattr(args, f"{heads}_heads")
-        spelled = f"--{heads.replace('_', '-')}-heads {parts}"
-        require(width % parts == 0, f"--{name}-embed-dim {width} is not a multiple of {spelled}")
+    for name, heads in ("encoder", "mixing_heads"), ("decoder", "mixing_heads"), ("decoder", "decoder_attention_heads"):
+        width, parts = getattr(args, f"{name}_embed_dim"), getattr(args, heads)
+        require(width % parts == 0, f"--{name}-embed-dim {width} is not a multiple of {spelled(heads)} {parts}")
         idle = getattr(args, f"{name}_learned_pos", False) and not args.token_positional_embeddings
         require(not idle, f"--{name}-learned-pos needs --token-positional-embeddings")
     noise = "--quant-noise-scalar is not for these models: give --quant-noise-pq"
