@@ -56,9 +56,8 @@ def gradients(made, function):
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
-@pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_gradients_of_an_mlp_are_those_of_the_equation_with_the_same_dropout(activation, dropout):
-    made = branch(activation=activation, activation_dropout=dropout)
+def test_gradients_of_an_mlp_are_those_of_the_equation_with_the_same_dropout(activation):
+    made = branch(activation=activation, activation_dropout=0.5)
 
     def equation(x):
         hidden = EQUATIONS[activation](made.fc1(x * made.pre_affine.alpha + made.pre_affine.beta))
