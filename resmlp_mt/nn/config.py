@@ -129,7 +129,7 @@ def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
     for name, each in options.items():
         wanted = expected(each, values[name])
         if wanted:
-            own = ", or the --user-dir that registers it" if name == "token_mixing" else ""
+            own = ", or the --user-dir that registers it" if name.startswith(("token_mixing", "mixing_of")) else ""
             return f"{spelled(name)} is {values[name]!r}: give {wanted}{own}"
     mixings: list[str] = []
     for side in "encoder", "decoder":

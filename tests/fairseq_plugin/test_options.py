@@ -87,7 +87,7 @@ def test_the_command_line_wins_and_none_means_missing():
         ({"decoder_ffn_embed_dim": "wide"}, "--decoder-ffn-embed-dim is 'wide': give something like 2048"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"token_mixing": "atention"}, "--token-mixing is 'atention': give one of linear, gated, ema,"),
-        ({"mixing_of_encoder_layers": "gated,atention"}, "--mixing-of-encoder-layers is 'gated,atention': give names"),
+        ({"mixing_of_encoder_layers": "gated,atention"}, "-encoder-layers is 'gated,atention': give .*--user-dir"),
         ({"mixing_of_decoder_layers": "ssru,ema,ema"}, "ssru,ema,ema is for 3 layers: give 2, as --decoder-layers"),
         ({"mixing_band": 2, "mixing_of_decoder_layers": "linear,ssru"}, "--mixing-band 2 is for .* not linear, ssru"),
         ({"decoder_learned_pos": True}, "--decoder-learned-pos needs --token-positional-embeddings"),
