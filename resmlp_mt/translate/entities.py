@@ -98,14 +98,15 @@ def _apart(one: str, other: str, subwords: str) -> bool:
 def spaced(text: str, source: str) -> str:
     """Return a translation with whole runs of masks, and the source's spaces beside them if the neighbour is the same.
 
-    Before a run, any letter or digit counts as the same: a footnote's mark follows any word without a space.
+    Before a run, any letter or digit counts as the same (a footnote's mark follows any word without a space), but not
+    if the source is written without spaces.
     """
     for run in RUN.finditer(source):
         one, other = source[: run.start()], source[run.end() :]
         before, behind = re.escape(one.rstrip()[-1:]), re.escape(other.lstrip()[:1])
         left, right = " " * one[-1:].isspace(), " " * other[:1].isspace()
         text = text.replace(run[0][0], run[0], 1)
-        if LETTER.match(before):
+        if within_word(before):
             before = LETTER.pattern
         if before:
             text = re.sub(f"(?<={before}) ?{run[0]}", left + run[0], text)

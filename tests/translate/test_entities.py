@@ -73,3 +73,4 @@ def test_spaces_are_those_of_the_source_beside_the_same_character():
     found = spaced("a ( \ue000 ) b \ue001, c \ue002 d", 'a (\ue000) b "\ue001" c \ue002-\ue003')
     assert found == "a (\ue000) b \ue001, c \ue002 d"
     assert spaced("a \ue000 .", "word\ue000.") == spaced("a \ue000 .", "कमी\ue000.") == "a\ue000."
+    assert spaced("I live in \ue000.", "我住在\ue000。") == "I live in \ue000."
