@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_write, check_outputs, read_lines, read_parallel, remove_unfinished
@@ -51,11 +52,7 @@ class Shortlist:
         for row, tokens in enumerate(more):
             chosen[row, list(tokens)] = True
         chosen[:, :END] = False  # no translation has <s> or padding
-        rows, numbers = chosen.nonzero(as_tuple=True)
-        places = chosen.cumsum(1)[rows, numbers] - 1
-        found = torch.full((len(source), int(chosen.sum(1).max())), PAD)
-        found[rows, places] = numbers
-        return found.to(source.device)
+        return pad_sequence([row.nonzero().flatten() for row in chosen], True, PAD).to(source.device)
 
 
 def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str]) -> Shortlist:
