@@ -55,10 +55,9 @@ class Shortlist:
         return pad_sequence([row.nonzero().flatten() for row in chosen], True, PAD).to(source.device)
 
 
-def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str]) -> Shortlist:
-    """Read a file of CTranslate2's format; tokens that the dictionaries (``source``, ``target``) lack are left out."""
-    numbers = {symbol: number for number, symbol in enumerate(source)}
-    targets = {symbol: number for number, symbol in enumerate(target)}
+def read_shortlist(path: PathLike, tokenizer: Tokenizer) -> Shortlist:
+    """Read a file of CTranslate2's format; tokens that the model's dictionaries lack are left out."""
+    numbers, targets = tokenizer.vocabularies
     lists: dict[str, list[int]] = {}
     for place, line in enumerate(read_lines(path), 1):
         symbol, tab, words = line.partition("\t")
@@ -69,7 +68,7 @@ def read_shortlist(path: PathLike, source: Sequence[str], target: Sequence[str])
     of_source = {numbers[symbol]: found for symbol, found in lists.items() if symbol in numbers}
     if not always or 2 * len(of_source) < len(lists):
         raise UserError(f"{path}: most of its tokens are not the model's: make it again, with this model")
-    return Shortlist(always, of_source, len(source), len(target))
+    return Shortlist(always, of_source, len(tokenizer.source), len(tokenizer.target))
 
 
 def shortlist_lines(
@@ -140,7 +139,7 @@ def make_shortlist(
             file.write(f"{line}\n")
     print(f"wrote {path}: {len(of_source):,} source tokens, from {len(pairs):,} pairs of sentences")
     if known:
-        shortlist = read_shortlist(path, tokenizer.source, tokenizer.target)
+        shortlist = read_shortlist(path, tokenizer)
         found, tokens, size = covered(shortlist, known)
         print(f"{found / tokens:.2%} of the {tokens:,} target tokens of --valid are in their sentence's list")
         print(f"a sentence has {size:.0f} target tokens of {len(tokenizer.target):,} on average")

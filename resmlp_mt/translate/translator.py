@@ -101,7 +101,7 @@ class Translator:
         self.cfg, self.tokenizer, self.generation = load_settings(place)
         self.shortlist = None
         if not self.cfg.adaptive_cutoffs and how.engine != "onnx" and os.path.lexists(place / SHORTLIST):
-            self.shortlist = read_shortlist(place / SHORTLIST, self.tokenizer.source, self.tokenizer.target)
+            self.shortlist = read_shortlist(place / SHORTLIST, self.tokenizer)
         if how.threads is not None:
             torch.set_num_threads(how.threads)
         try:

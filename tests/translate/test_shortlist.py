@@ -15,7 +15,7 @@ from resmlp_mt.text.tokenizer import UNKNOWN
 from resmlp_mt.translate.model_folder import SHORTLIST
 from resmlp_mt.translate.options import Options
 from resmlp_mt.translate.search import search
-from resmlp_mt.translate.shortlist import Shortlist, lexicon, read_shortlist
+from resmlp_mt.translate.shortlist import Shortlist, lexicon
 from scripts import in_process
 
 OPTIONS = Options(max_len_b=20)
@@ -76,10 +76,9 @@ def test_the_command_and_the_translator(tmp_path, capsys, monkeypatch):
     before = Translator(folder).translate("the hen in there.")
     run(folder, "--train", *sides, "--valid", *sides, "--per-token", 3, "--always", 2)
     assert "from 3 pairs" in capsys.readouterr().out
-    shortlist = read_shortlist(folder / SHORTLIST, SYMBOLS, SYMBOLS)
     translator = Translator(folder)
     source = torch.tensor([translator.tokenizer.encode("the hen in there.")])
-    allowed = {SYMBOLS[number] for number in shortlist.candidates(source)[0]}
+    allowed = {SYMBOLS[number] for number in translator.shortlist.candidates(source)[0]}
     assert 5 < len(allowed) < len(SYMBOLS) and "the" in allowed  # a source token that is a target token too
     assert {*translator.translate("the hen in there.").tokens} <= allowed and not {*before.tokens} <= allowed
     without = translator.translate("the hen in there.", shortlist=False)
