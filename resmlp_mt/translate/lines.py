@@ -95,7 +95,7 @@ def moses(pairs: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
-class GrowingFile:
+class GrowingFile(contextlib.AbstractContextManager):
     """An output file that is written as ``FILE.partial`` and renamed when it is complete. A broken-off run can go on.
 
     ``FILE.partial.json`` records how many lines of which input are done, and their size in ``FILE.partial``.
@@ -155,9 +155,6 @@ class GrowingFile:
         self.lines += len(window.lines)
         self._record.values.update(lines=self.lines, bytes=self._file.tell(), input=self._input.hexdigest())
         self._record.save()
-
-    def __enter__(self) -> "GrowingFile":
-        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._file, files.one_line_write_errors(self._partial):
