@@ -248,7 +248,7 @@ class Translator:
         lengths, penalty = [len(part.tokens) + 1 for part in parts], options.length_penalty or 0.0
         total = sum(part.score * length**penalty for part, length in zip(parts, lengths, strict=True))
         scores = [score for part in parts for score in part.token_scores[:-1]]
-        alignment = joined_alignment(text.parts, parts)
+        alignment = joined_alignment(parts)
         subwords = self.tokenizer.settings.subwords
         source = [piece for part in text.parts for piece in part]
         target = [self.tokenizer.target[number] for part in parts for number in part.tokens]
@@ -291,18 +291,14 @@ class Translator:
         return rows
 
 
-def joined_alignment(parts: Sequence[Sequence[str]], found: Sequence[Hypothesis]) -> np.ndarray | None:
+def joined_alignment(parts: Sequence[Hypothesis]) -> np.ndarray | None:
     """Return the alignment of a text, T x S+1, made of those of its parts; None if a part has none."""
-    alignments = [each.attention[:-1].float().cpu().numpy() for each in found if each.attention is not None]
-    if len(alignments) < len(found):
+    alignments = [each.attention[:-1].float().cpu() for each in parts if each.attention is not None]
+    if len(alignments) < len(parts):
         return None
-    whole = np.zeros((sum(map(len, alignments)), sum(map(len, parts)) + 1), np.float32)
-    row = column = 0
-    for pieces, part in zip(parts, alignments, strict=True):
-        here = whole[row : row + len(part)]
-        here[:, column : column + len(pieces)], here[:, -1] = part[:, :-1], part[:, -1]
-        row, column = row + len(part), column + len(pieces)
-    return whole
+    alignments.append(torch.zeros(0, 1))  # changes nothing; a text without a word has no parts
+    of_tokens = torch.block_diag(*(each[:, :-1] for each in alignments))
+    return torch.cat([of_tokens, torch.cat([each[:, -1:] for each in alignments])], 1).numpy()
 
 
 def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:
