@@ -31,7 +31,8 @@ def find_folder(folder: PathLike) -> Path:
     """Return a folder's path; for a name on the hub, the folder in the local cache of Hugging Face's libraries."""
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:
-        home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+        user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        home = Path(os.environ.get("HF_HOME") or user / "huggingface")
         cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{str(folder).replace('/', '--')}"
         reference = cache / "refs" / "main"
         if reference.is_file():

@@ -14,7 +14,7 @@ from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import has_bfloat16
 from resmlp_mt.text.tokenizer import END
-from resmlp_mt.translate.model_folder import load
+from resmlp_mt.translate.model_folder import find_folder, load
 from resmlp_mt.translate.precision import PackedLinear
 from resmlp_mt.translate.search import Hypothesis
 from resmlp_mt.translate.translator import Part, Translation, batches, joined_alignment, split
@@ -189,14 +189,18 @@ def test_rows_of_the_mixing(translator):
 
 
 def test_a_name_on_the_hub_is_looked_for_in_the_cache(folder, tmp_path, monkeypatch):
-    repository = tmp_path / "hub" / "models--someone--a-model"
+    repository = tmp_path / "huggingface" / "hub" / "models--someone--a-model"
     for name in "refs", "snapshots":
         (repository / name).mkdir(parents=True)
     (repository / "refs" / "main").write_text("abc")
     (repository / "snapshots" / "abc").symlink_to(folder)
-    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
-    monkeypatch.setenv("HF_HOME", str(tmp_path))
+    for name in "HF_HUB_CACHE", "HF_HOME":
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert Translator("someone/a-model").translate("A man.").text
+    monkeypatch.setenv("HF_HOME", str(repository.parents[1]))
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert find_folder("someone/a-model").samefile(folder)
 
 
 ALONE = """
