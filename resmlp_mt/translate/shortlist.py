@@ -35,10 +35,8 @@ class Shortlist:
     def __init__(
         self, always: Sequence[int], of_source: Mapping[int, Sequence[int]], source_symbols: int, target_symbols: int
     ):
-        longest = max(map(len, of_source.values()), default=0)
-        self._of_source = torch.full((source_symbols, longest), END)
-        for number, targets in of_source.items():
-            self._of_source[number, : len(targets)] = torch.tensor(targets, dtype=torch.long)
+        lists = [torch.tensor(of_source.get(number, ()), dtype=torch.long) for number in range(source_symbols)]
+        self._of_source = pad_sequence(lists, True, END)  # every sentence may have </s>
         self._always = torch.zeros(target_symbols, dtype=torch.bool)
         self._always[[END, UNKNOWN, *always]] = True
 
