@@ -83,6 +83,8 @@ def add_html(document: Parts, text: str) -> None:
             last, stops, end = ("close", name), name in OPEN, len(pieces)
             ends = (n for n in range(done, end) if pieces[n - 1][1:] == last or (stops and pieces[n][2] not in WITHIN))
             kind, done = "block", next(ends, end - 1)
+        elif (kind, name) == ("open", "a") and pieces[number - 1][1:] == ("close", "a"):
+            events.append(Event("text", "", " "))  # two links are never parts of one word
         raw = text[place : pieces[done][0]]
         if kind == "text":
             for part in REFERENCE.split(raw):

@@ -33,6 +33,7 @@ def put(source, *translations):
         ("A <b>red <i>big</i></b> dog &lt; x", "x &lt; dog <b><i>big</i> red</b> A"),
         ("<p><b>A red dog</b></p>", "<p><b>dog red A</b></p>"),
         ("A <a href='?a&amp;b' X=\"1\">red dog</a>, cat", "cat , <a href='?a&amp;b' X=\"1\">dog red</a> A"),
+        ("<a href='x'>red</a><a href='y'>dog</a>", "<a href='y'>dog</a> <a href='x'>red</a>"),
         ("Call <code>f&lt;x&gt;</code> now", "now <code>f&lt;x&gt;</code> Call"),
         ("A <span translate='no'>Big  Ben</span> dog", "dog <span translate='no'>Big  Ben</span> A"),
         ("A <b>red <i>big</b> dog x", "x dog <b>big <i> red</b> A"),  # the source is not well-formed either
