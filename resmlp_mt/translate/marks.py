@@ -184,6 +184,7 @@ def sentence_spans(text: str, language: str, tags: Collection[int] = ()) -> list
     except ModuleNotFoundError as error:
         raise UserError("documents need sentencex, which finds the sentences: pip install sentencex") from error
     text = ENTITY.sub(lambda entity: re.sub(r"[.?!]", "_", entity[0]), text)
+    text = re.sub(rf"(?<![^\s{BLOCK}])\.(?=\w)", "_", text)  # a word can begin with a point: .NET
     spans: list[tuple[int, int]] = []
     for paragraph in re.finditer(f"[^{BLOCK}]+", text):
         before, end = len(spans), paragraph.start()

@@ -83,7 +83,8 @@ def test_other_sentences():
         r"|It is 50 km/h.[1]|Then ..\..\C.txt, A.B or https://x.jp/a?検索=東京 or https://x.org/?[1]=1&b=2 stop."
     )
     assert document_of(whole.replace("|", " ")).sentences == whole.split("|")
-    assert document_of("Use .NET and {a,b}.{c,d} with f(x).Then stop. No.").sentences[1:] == ["No."]
+    points = [".NET or .NET and {a,b}.{c,d} with f(x).Then stop.", "No."]
+    assert document_of(" ".join(points)).sentences == points
     assert document_of("– Ja  \n– Nein", "markdown").sentences == ["Ja", "Nein"]
     indented = " 1.\tPlease read the instructions carefully before you\n\tuse the device."
     assert len(document_of(indented).sentences) == 1 and same(indented, "text") == indented
