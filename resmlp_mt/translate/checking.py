@@ -33,9 +33,9 @@ def random_sentences(cfg: ModelConfig, sizes: Sizes, shortlist: bool) -> tuple[T
     source[:, -1] = END
     candidates = None
     if shortlist:
-        wide = sizes.batch, 2 * sizes.beam + length
-        candidates = torch.stack([torch.randperm(cfg.target_symbols, generator=generator) for _ in range(wide[0])])
-        candidates = candidates[:, : wide[1]].masked_fill(candidates[:, : wide[1]] <= END, cfg.pad)
+        width = 2 * sizes.beam + length
+        candidates = torch.stack([torch.randperm(cfg.target_symbols, generator=generator)[:width] for _ in source])
+        candidates = candidates.masked_fill(candidates <= END, cfg.pad)
         candidates = torch.cat([torch.full((len(source), 1), END), candidates], 1)
     if sizes.batch > 1 and length > 1:
         source[0, -2], source[0, -1] = END, cfg.pad
