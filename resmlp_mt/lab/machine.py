@@ -30,9 +30,9 @@ def now() -> str:
     return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def commit(checkout: Path = Path(__file__).parent) -> str:
+def commit(checkout: Path = Path(__file__).parents[2]) -> str:
     """Return the commit of a checkout, by default of this one; ``unknown`` without a checkout or without git."""
-    command = ["git", "describe", "--always", "--dirty"]
+    command = ["git", "--git-dir=.git", "describe", "--always", "--dirty"]  # not of a repository that is around it
     try:
         done = subprocess.run(command, cwd=checkout, capture_output=True, text=True)
     except OSError:
