@@ -187,7 +187,7 @@ def training_options(pair: str, system: str) -> argparse.Namespace:
     """Return the options with which the recipe trains a system, with the architecture's defaults."""
     script = f"examples/wmt14_{pair.replace('-', '_')}/train.sh"
     if not (ROOT / script).is_file():
-        raise UserError(f"{ROOT / script}: no such file: the recipes are in the checkout: start resmlp-mt cost")
+        raise UserError(f"{ROOT / script}: no such file: run python -m resmlp_mt.cli cost in a checkout")
     environment = {key: value for key, value in os.environ.items() if key not in ("GPUS", "NODES", "AT_ONCE", "FP16")}
     done = subprocess.run(
         ["bash", script, system], cwd=ROOT, env={**environment, "DRY_RUN": "1"}, capture_output=True, text=True
