@@ -27,15 +27,6 @@ function parts(tokens) {
   }));
 }
 
-/** Numbers the calls of an asynchronous job and tells whether a call is still the last one: older answers are ignored. */
-function counter() {
-  let last = 0;
-  return () => {
-    const own = ++last;
-    return () => own === last;
-  };
-}
-
 const percent = (share) => `${Math.round(100 * share)} %`;
 const signed = (weight) => (weight < 0 ? "−" : "") + Math.abs(weight).toFixed(2);
 const shade = (color, strength) => `rgba(var(--${color}), ${strength})`; // the strength may be a calc()
@@ -71,9 +62,8 @@ function tell(error) {
 }
 
 let health = { longest_source: Infinity, source_language: "", target_language: "" }; // what the server says about itself
-let asking = new AbortController();
+let asking = new AbortController(); // of the last request to translate
 let timer;
-const newest = counter();
 
 /** How it is to be translated, with the words that must or must not come out. */
 function options() {
@@ -87,7 +77,7 @@ async function translate() {
   clearTimeout(timer);
   asking.abort(); // the server drops what nobody waits for
   asking = new AbortController();
-  const isLast = newest();
+  const own = asking; // `asking` is another one as soon as a newer request has begun: this one's answer is then ignored
   const text = byId("source").value;
   if (!text.trim()) {
     byId("status").textContent = byId("problem").textContent = "";
@@ -101,16 +91,16 @@ async function translate() {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ texts: [text], format: byId("kind").value, options: options() }),
-      signal: asking.signal,
+      signal: own.signal,
     });
-    if (!isLast()) return;
+    if (own !== asking) return;
     byId("problem").textContent = "";
     const { length } = documents[0].sentences;
     const many = length === 1 ? "one sentence" : `${length} sentences`;
     byId("status").textContent = `Translated ${many} in ${Math.round(performance.now() - begin)} ms.`;
     show(documents[0]);
   } catch (error) {
-    if (isLast()) tell(error);
+    if (own === asking) tell(error);
   }
 }
 
