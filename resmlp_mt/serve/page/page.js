@@ -418,15 +418,14 @@ function language(code) {
 
 async function start() {
   const on = (id, event, job) => byId(id).addEventListener(event, job);
+  const typed = (event) => {
+    clearTimeout(timer);
+    if (!event.isComposing) timer = setTimeout(translate, PAUSE);
+  };
   for (const each of ["source", "glossary", "avoid"]) {
-    on(each, "input", (event) => {
-      clearTimeout(timer);
-      if (!event.isComposing) timer = setTimeout(translate, PAUSE);
-    });
+    on(each, "input", typed);
+    on(each, "compositionend", typed); // after letters from an input method, no input event needs to follow
   }
-  on("source", "compositionend", () => {
-    timer = setTimeout(translate, PAUSE);
-  });
   on("source", "keydown", (event) => {
     if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) translate();
   });
