@@ -14,7 +14,6 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, islice
 from typing import Any, Generic, TypeVar
 
 from resmlp_mt.common.errors import UserError
@@ -90,15 +89,13 @@ def ordered_map(
 
     ``make_function`` builds the function once in each process. It and the items must be picklable.
     """
-    stream = iter(items)
-    first = [] if workers.pool is None else list(islice(stream, 2))  # alone, do not wait for a slow second item
-    if workers.pool is None or len(first) < 2:
-        yield from map(make_function(), chain(first, stream))
+    if workers.pool is None:
+        yield from map(make_function(), items)
         return
     key, pickled = secrets.token_hex(8), pickle.dumps(make_function)
     pending: deque[Future[Any]] = deque()
     try:
-        for item in chain(first, stream):
+        for item in items:
             pending.append(workers.pool.submit(_apply, key, pickled, item))
             if len(pending) >= IN_FLIGHT * workers.jobs:
                 yield pending.popleft().result()
