@@ -64,7 +64,7 @@ class PublicFile:
 
     def bytes_in(self, folder: Path) -> int:
         """Return how many bytes of the file a folder has, complete or partial."""
-        return next((size for path in (folder / self.name, folder / PARTS / self.name) if (size := _size(path))), 0)
+        return _size(folder / self.name) or _size(folder / PARTS / self.name)
 
     def problem(self, path: Path) -> str | None:
         """Return what is wrong with the size or checksums of a file, or None."""

@@ -3,13 +3,14 @@
 import json
 from dataclasses import Field as DataclassField
 from dataclasses import fields
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 from pydantic.json_schema import models_json_schema
 from typing_extensions import TypedDict
 
 from resmlp_mt import __version__
+from resmlp_mt.common.options import types_of
 from resmlp_mt.serve.batching import Job, job_of
 from resmlp_mt.serve.libretranslate import Detected, LibreTranslateRequest, Translated
 from resmlp_mt.serve.settings import Limits
@@ -76,7 +77,7 @@ def _option_type(option: "DataclassField[Any]", least: float | None, most: float
     """Return the type of an option of translating, with its range and description."""
     about = option.metadata
     kinds = {"glossary": dict[str, str | list[str]], "avoid": list[str]}
-    kind = kinds.get(option.name) or (get_args(option.type) or (option.type,))[0]
+    kind = kinds.get(option.name) or types_of(option.type)[0]
     if "choices" in about:
         kind = Literal[about["choices"]]
     default = "" if option.default is None else f" (default: {json.dumps(option.default)})"
