@@ -24,8 +24,8 @@ class Progress(AbstractContextManager):
         self.dropped: Counter[str] = Counter()
         self._name, self._total, self._unit = name, total, unit
         self._begun = self._shown = time.monotonic()
-        self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works; None: closed by the shell
-        self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not (self._stream and self._stream.isatty()))
+        self._stream = sys.stderr  # kept: sys.stderr may be redirected while a library works
+        self._bar = tqdm(desc=name, total=total, unit=f" {unit}", disable=not self._stream.isatty())
 
     def __exit__(self, *_: object) -> None:
         self._bar.close()
@@ -40,9 +40,8 @@ class Progress(AbstractContextManager):
         now = time.monotonic()
         if self._bar.disable and now - self._shown >= PAUSE:
             self._shown, seconds = now, now - self._begun
-            rate = self.pairs / seconds
             of = f" of {self._total:,}" if self._total else ""
-            counted = f"{self.pairs:,}{of} {self._unit}, {rate:,.{int(rate < 100)}f} {self._unit}/s"
+            counted = f"{self.pairs:,}{of} {self._unit}, {self.pairs / seconds:,.1f} {self._unit}/s"
             text = ", ".join(filter(None, [counted, why])) if self.pairs else f"{seconds:,.0f} s so far"
             print(f"{self._name}: {text}", file=self._stream, flush=True)
 
