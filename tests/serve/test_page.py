@@ -125,6 +125,8 @@ def test_markup_stays_text(page):
     expect(page.locator("main img, main b")).to_have_count(0)
     expect(words(page).first).to_have_text("&amp;")
     expect(page.locator("#from .token")).to_have_text(MARKUP.split())
+    text(page).fill("a\ufeffb c")  # two words for Python, three for JavaScript
+    expect(page.locator("#from .token")).to_have_count(2)
 
 
 def test_by_keyboard(page):

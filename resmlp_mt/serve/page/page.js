@@ -6,6 +6,7 @@ const NAMED = 3; // positions that the words about a layer name
 const REACH = 1000; // characters of tags and the like between two words of a sentence
 const OPTIONS = { n_best: 3, too_long: "split", alignment: true, alignment_by: "omission" };
 const ENDINGS = { ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt" }; // of files; others are plain text
+const SPACES = /(?:[^\S\uFEFF]|[\x1C-\x1F\x85])+/; // between words, by which the server numbers them: Python's str.split()
 const ENTITIES = { "&": "&amp;", "<": "&lt;" };
 
 const byId = (id) => document.getElementById(id);
@@ -183,7 +184,7 @@ function look(number, word) {
   byId("which").textContent = `sentence ${number + 1} of ${shown.sentences.length}`;
   byId("previous").disabled = number === 0;
   byId("next").disabled = number === shown.sentences.length - 1;
-  const sources = sentence.source.split(/\s+/).filter(Boolean).map((text) => {
+  const sources = sentence.source.split(SPACES).filter(Boolean).map((text) => {
     const made = token({ text });
     made.setAttribute("role", "listitem");
     return made;
