@@ -127,8 +127,9 @@ class Service:
         return JSONResponse(Mixing(position=position, layers=layers).model_dump())
 
     async def _detect(self, request: HTTPRequest) -> Response:
-        fields = fields_of(*await self._received(request)) or {}
-        return JSONResponse(await anyio.to_thread.run_sync(self._libretranslate.detect, _with_key(fields, request)))
+        fields = _with_key(fields_of(*await self._received(request)) or {}, request)
+        # the first time, loading py3langid may take longer than a request may
+        return JSONResponse(await anyio.to_thread.run_sync(self._libretranslate.detect, fields, abandon_on_cancel=True))
 
     async def _translate(self, request: HTTPRequest) -> Response:
         """Wait for a job's answer until the client disconnects; then raise ``ClientDisconnect``."""

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
@@ -12,6 +13,7 @@ from serve.fake_server import POSITIONS, TOKEN, FakeTranslator, serving
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve import settings
+from resmlp_mt.serve.libretranslate import LibreTranslate
 from resmlp_mt.serve.settings import Access, Limits, access, listening
 from resmlp_mt.translate.documents import translate_text
 from scripts import in_process
@@ -211,6 +213,16 @@ def test_a_body_that_does_not_come_is_not_waited_for(path):
     limits = Limits(max_seconds=1)
     with serving(FakeTranslator(), limits) as (client, _), sent(client.port, b"{", 99, path) as connection:
         assert connection.recv(1000).startswith(b"HTTP/1.1 503 ")
+
+
+def test_a_language_that_is_not_told_in_time_is_not_waited_for(monkeypatch):
+    told = threading.Event()
+    monkeypatch.setattr(LibreTranslate, "detect", lambda *_: told.wait())
+    with serving(FakeTranslator(), Limits(max_seconds=1)) as (client, _):
+        try:
+            assert client.ask("/detect", {"q": "a"}).status == 503
+        finally:
+            told.set()
 
 
 def test_a_client_that_goes_away_costs_the_others_nothing():
