@@ -94,7 +94,7 @@ def prepare(
     Args:
         also: steps that run first; their outputs may be sources of the corpus
         overwrite: allow writing over files of ``out`` that no earlier preparation made
-        obtain: gets the input files; called after the check that no file of the user is in the way
+        obtain: gets and checks the input files; called after the check that no file of the user is in the way
     """
     check_folders(out)
     _check_rules(corpus.langs, recipe.words)
@@ -108,8 +108,6 @@ def prepare(
     with Steps.of_folder(Path(out), [*made, *preparation.outputs], inputs, overwrite) as steps:
         if obtain:
             obtain()
-            for source in sources:
-                source.check()
         for step, work in also:
             steps.run(step, work)
         return preparation.run(steps)
