@@ -149,9 +149,7 @@ class ChunkSplitter:
 
     def _is_too_long(self, line: str) -> bool:
         """Return whether a training line is dropped without being split: a word of 1 MB would take long."""
-        if len(line) <= min(self._most, LONGEST_WORD):
-            return False
-        return len(line) > self._most or max(map(len, line.split())) > LONGEST_WORD
+        return len(line) > self._most or (len(line) > LONGEST_WORD and max(map(len, line.split())) > LONGEST_WORD)
 
 
 class WordCounter:
