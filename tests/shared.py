@@ -1,10 +1,10 @@
 """Folders that take long to make and are only read: made once for all processes of pytest-xdist."""
 
+import fcntl
 import os
 from collections.abc import Callable
 from pathlib import Path
 
-import portalocker
 import pytest
 
 
@@ -15,7 +15,7 @@ def made_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path],
         root = root.parent  # one folder for the whole run
     folder, made = root / name, root / f"{name}.made"
     with open(root / f"{name}.lock", "w") as lock:
-        portalocker.lock(lock, portalocker.LOCK_EX)
+        fcntl.flock(lock, fcntl.LOCK_EX)
         if not made.exists():
             folder.mkdir(exist_ok=True)
             make(folder)

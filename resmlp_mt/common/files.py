@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import errno
+import fcntl
 import gzip
 import hashlib
 import json
@@ -15,8 +16,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import zip_longest
 from pathlib import Path
 from typing import IO, Any, TypeVar, cast
-
-import portalocker
 
 from resmlp_mt.common.errors import UserError
 
@@ -232,14 +231,13 @@ def lock(file: IO[Any], refusal: str, patience: float = 0.0) -> None:
     end = time.monotonic() + patience
     while True:
         try:
-            portalocker.lock(file, portalocker.LOCK_EX | portalocker.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return
-        except portalocker.LockException as error:
-            why = error.args[0]
-            taken = not isinstance(why, OSError) or why.errno in (errno.EACCES, errno.EAGAIN)  # else no locks there
+        except OSError as error:
+            taken = isinstance(error, BlockingIOError)  # else there are no locks on that disk
             if not taken or time.monotonic() >= end:
                 file.close()
-                raise UserError(refusal if taken else f"{file.name}: cannot be locked: {why.strerror}") from error
+                raise UserError(refusal if taken else f"{file.name}: cannot be locked: {error.strerror}") from error
         time.sleep(0.05)
 
 
