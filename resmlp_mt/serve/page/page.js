@@ -109,7 +109,7 @@ let shown = { text: "", sentences: [] }; // a document; a sentence may have the 
 let current = 0; // the sentence that is looked into
 
 /** The translation as it is read: best translations, or those that were chosen instead. */
-function show(document, keep = 0) {
+function show(document) {
   shown = document;
   const pane = byId("translation");
   pane.replaceChildren();
@@ -140,7 +140,7 @@ function show(document, keep = 0) {
   pane.append(document.text.slice(end));
   for (const each of ["copy", "save"]) byId(each).disabled = !document.text;
   byId("closer").hidden = !document.sentences.length;
-  if (document.sentences.length) look(Math.min(keep || current, document.sentences.length - 1));
+  if (document.sentences.length) look(Math.min(current, document.sentences.length - 1));
 }
 
 /** Where words stand in a text, in their order; those that are not there (written as entities, say) are left out. */
@@ -215,7 +215,7 @@ function look(number, word) {
     button.append(text, score);
     button.addEventListener("click", () => {
       sentence.translation = each;
-      show(shown, number);
+      show(shown);
       byId("others").children[rank].firstChild.focus();
     });
     const line = element("li");
