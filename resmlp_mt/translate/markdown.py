@@ -42,7 +42,7 @@ def add_markdown(document: Parts, text: str) -> None:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"]).disable("text_join")
     parser.core.ruler.after("block", "footnotes", _forget_footnotes)
     tokens = parser.parse(text[done:])
-    for before, token in pairwise([None, *tokens]):
+    for before, token in zip([None, *tokens], tokens, strict=False):
         if token.type == "html_block" and token.level == 0 and token.map:
             start, end = (starts[line] for line in token.map)
             document.parts.append(text[done:start])

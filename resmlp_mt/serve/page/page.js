@@ -190,6 +190,7 @@ function look(number, word) {
     return made;
   });
   byId("from").replaceChildren(...sources);
+  byId("word").textContent = ""; // a translation without words chooses none
   listbox("words", translation.words.map(([text]) => ({ text })), (at) => {
     const [text, score] = translation.words[at];
     const from = (translation.word_links || []).filter(([, target]) => target === at).map(([source]) => source);
