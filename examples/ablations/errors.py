@@ -61,19 +61,17 @@ class Rules:
     def errors(self, source: str, translation: str, reference: str) -> Counter[str]:
         """Count the errors of one translation, by kind."""
         ours, theirs, right = words(source.lower()), words(translation), words(reference)
-        low, low_right = {word.lower() for word in theirs}, {word.lower() for word in right}
+        lower, lower_right = words(translation.lower()), words(reference.lower())
         found: Counter[str] = Counter()
         for word in set(ours):
             known = self.translations.get(word, set())
-            found["omissions"] += bool(known & low_right) and not known & low
+            found["omissions"] += known.isdisjoint(lower) and not known.isdisjoint(lower_right)
             if word in NUMBERS:
-                found["numbers"] += NUMBERS[word] in low_right and NUMBERS[word] not in low
+                found["numbers"] += NUMBERS[word] in lower_right and NUMBERS[word] not in lower
         found["numbers"] += sum(word not in right and word not in source for word in theirs if word.isdigit())
         names = {word for word in words(source)[1:] if word[0].isupper() and word in right}
         found["names"] = len(names - set(theirs))
-        lower = [word.lower() for word in theirs]
-        twice = Counter(pairwise(lower))
-        allowed = Counter(pairwise(word.lower() for word in right))
+        twice, allowed = Counter(pairwise(lower)), Counter(pairwise(lower_right))
         again = any(count > max(1, allowed[pair]) and max(map(len, pair)) > 3 for pair, count in twice.items())
         found["repetitions"] = int(again or any(one == other for one, other in pairwise(lower)))
         for article, noun in pairwise(theirs):
