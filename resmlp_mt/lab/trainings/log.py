@@ -122,17 +122,17 @@ def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
     styles = [STYLES[colors[:number].count(color) % len(STYLES)] for number, color in enumerate(colors)]
     for axis, (part, name, label) in zip(axes.flat, PANELS, strict=True):
         for (run, curves), color, style in zip(runs.items(), colors, styles, strict=True):
-            points = [(updates, entry[name]) for updates, entry in getattr(curves, part).items() if name in entry]
-            marker = "o" if part == "validation" else None
+            points = {updates: entry[name] for updates, entry in getattr(curves, part).items() if name in entry}
             axis.plot(
-                *(zip(*points, strict=True) if points else ([], [])),
-                linestyle=style, marker=marker, markersize=4, linewidth=1.2, color=color, label=run,
+                points.keys(), points.values(), linestyle=style, marker="o" if part == "validation" else None,
+                markersize=4, linewidth=1.2, color=color, label=run,
             )  # fmt: skip
-        if name == "ppl" and any(name in entry for curves in runs.values() for entry in getattr(curves, part).values()):
+        in_log = any(len(line.get_xdata()) for line in axis.lines)
+        if name == "ppl" and in_log:
             plain_log(axis)
         if name == "wps":
             axis.set_ylim(bottom=0)
-        if not any(len(line.get_xdata()) for line in axis.lines):
+        if not in_log:
             axis.text(0.5, 0.5, "not in the log", transform=axis.transAxes, ha="center", color="0.4")
             axis.set_yticks([])
         axis.set_ylabel(label)
