@@ -67,8 +67,8 @@ def benchmark() -> argparse.ArgumentParser:
     add_flag(conditions, "--no-memory", "measure time, not memory")
     add_number(conditions, "--sentences", 10**6, "translate at least so many (default: depends on the comparison)")
     output = parser.add_argument_group("output, beside the tables")
-    output.add_argument("--json", metavar="FILE", help="all figures")
-    output.add_argument("--markdown", metavar="FILE", help="the tables")
+    add_path(output, "--json", "FILE", "all figures")
+    add_path(output, "--markdown", "FILE", "the tables")
     add_path(output, "--plots", "FOLDER", "PNG files; needs matplotlib")
     return parser
 

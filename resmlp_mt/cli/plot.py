@@ -43,14 +43,14 @@ example:
 def plot() -> argparse.ArgumentParser:
     parser = command_parser(MATRICES, _plot)
     last = "checkpoints of one model, oldest first; most pictures show the last"
-    parser.add_argument("checkpoints", nargs="+", type=Path, metavar="CHECKPOINT", help=last)
+    add_path(parser, "checkpoints", "CHECKPOINT", last, nargs="+")
     add_path(parser, "--out", "DIR", "folder for the results", required=True)
     length = "show the first T positions (default: those that the training used)"
     parser.add_argument("--length", type=int, metavar="T", help=length)
     pruned = "also write the last checkpoint with this share of each A's weights (the smallest) set to zero"
     parser.add_argument("--prune", nargs="+", type=number_within(1e-9, 1), default=[], metavar="SHARE", help=pruned)
     data = "binarized data: also show what a model's bands (--mixing-band) read in its first 1,000 sentences"
-    parser.add_argument("--data", metavar="DIR", help=data)
+    add_path(parser, "--data", "DIR", data)
     parser.add_argument("--subset", default="valid", metavar="NAME", help="subset of --data")
     add_number(parser, "--sentence", 999_999_999, "number of the sentence of --data that gets a picture of its own", 1)
     add_user_dir(parser)

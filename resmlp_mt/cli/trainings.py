@@ -53,7 +53,7 @@ def _add_trainings(
     parser: argparse.ArgumentParser, recipe: str, name: str, out: str, work: Path | None = None
 ) -> "argparse._MutuallyExclusiveGroup":
     """Add the options of a command that trains each ``name``; return the group of options that choose the work."""
-    parser.add_argument("recipe", type=Path, metavar="RECIPE", help=f"a file such as {recipe}")
+    add_path(parser, "recipe", "RECIPE", f"a file such as {recipe}")
     data = "folder with data-bin and the reference"
     add_path(parser, "--work", "WORK", data, default=work, required=work is None)
     add_path(parser, "--out", "OUT", f"the folder for all results (default: WORK/{out}/ and the recipe's name)")
@@ -68,7 +68,7 @@ def _add_trainings(
 def distill() -> argparse.ArgumentParser:
     parser = command_parser(TEACHER, _distill)
     files = "output of fairseq-generate --gen-subset train; several files are the shards of one run"
-    parser.add_argument("generated", nargs="+", metavar="FILE", help=files)
+    add_path(parser, "generated", "FILE", files, nargs="+")
     add_path(parser, "--data", "DATA", "the binarized data that the teacher translated", required=True)
     for side, example in ("source", "en"), ("target", "de"):
         parser.add_argument(f"--{side}-lang", required=True, metavar="LANG", help=f"such as {example}")

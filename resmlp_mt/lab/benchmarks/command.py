@@ -112,7 +112,7 @@ def section_of(comparison: Comparison) -> report.Section:
 
 
 def picture_of(title: str, args: argparse.Namespace) -> Path:
-    return Path(args.plots) / f"{title.lower().replace(',', '').replace(' ', '-')}.png"
+    return args.plots / f"{title.lower().replace(',', '').replace(' ', '-')}.png"
 
 
 def check(chosen: list[Comparison], args: argparse.Namespace) -> None:
@@ -132,7 +132,7 @@ def save(about: dict[str, str], sections: list[report.Section], args: argparse.N
     if args.json:
         write_json(args.json, {**about, "sections": [asdict(section) for section in sections]})
     if args.markdown:
-        pictures = [os.path.relpath(each, Path(args.markdown).parent) for each in paths]
+        pictures = [os.path.relpath(each, args.markdown.parent) for each in paths]
         write_whole(args.markdown, report.as_markdown(about, sections, pictures))
 
 
