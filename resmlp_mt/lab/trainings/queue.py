@@ -126,6 +126,8 @@ def reading(path: Path, part: str = "") -> Iterator[None]:
     """Turn errors of a settings file, or of a part such as ``tune: ``, into a UserError of one line."""
     try:
         yield
+    except UserError:
+        raise
     except (OmegaConfBaseException, OSError, ValueError, LookupError, AttributeError, TypeError, RecursionError,
             yaml.YAMLError) as error:  # fmt: skip
         missing = "unknown name " if type(error) is KeyError else ""  # OmegaConf's own errors say more

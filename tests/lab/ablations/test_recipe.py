@@ -44,6 +44,7 @@ def test_a_table_s_own_settings_win_over_those_of_its_base(write_recipe, tmp_pat
         ("--batch-size 24", '--batch-size "24', "batches: not read: No closing quotation"),
         ("title: A table", "titel: A table", "not read: Key 'titel' not in 'Recipe'"),
         ("seed: 1", "seed: 9999999999", "seed: 9999999999: give a whole number from 1 to 1,000,000,000"),
+        ("title: A table", "base: recipe.yaml", "base: recipe.yaml has this file as a base: name another"),
         ("title: A table", "title: !!python/object/apply:os.getcwd []", "not read: "),
         ("seed: 1", "tune: {}\nseeds: [1, 2]", "tune: has one seed: give seeds: [] and seed: NUMBER"),
         ("seed: 1", "subset: ../../victim", "subset: '../../victim': is also a folder"),
@@ -57,7 +58,7 @@ def test_what_is_wrong_is_told_in_one_line(write_recipe, tmp_path, old, new, mes
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(UserError) as caught:
         read_recipe(path)
-    assert message in str(caught.value) and str(path) in str(caught.value) and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: {message}") and "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)
