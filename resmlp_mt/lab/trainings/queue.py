@@ -411,7 +411,7 @@ def train_all(trainings: Sequence[TrainingFolder], jobs: int, planned: Mapping[s
         raise SystemExit(128 + number)
 
     def tell_time() -> None:
-        done = [sum(each.runs) for each in trainings if each not in waiting and each.is_trained]
+        done = [sum(each.runs) for each in trainings if each.is_trained]
         seconds = [planned[each.name] if planned else statistics.mean(done) for each in waiting if planned or done]
         how_long = f", about {duration(sum(seconds) / min(jobs, len(seconds)))}" if seconds else ""
         if waiting:
