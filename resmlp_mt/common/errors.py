@@ -8,6 +8,7 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent.futures.process import BrokenProcessPool
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 UNREACHABLE = (errno.EACCES, errno.ENAMETOOLONG)  # a file that the user named cannot be reached
@@ -33,6 +34,8 @@ def one_line_errors() -> Iterator[None]:
         end_by_sigint()
     except BrokenPipeError:
         end_without_reader()
+    except BrokenProcessPool:
+        sys.exit("a process was killed (out of memory?): let fewer work at a time (--jobs), or on less at a time")
     except ModuleNotFoundError as error:
         package = str(error.name).partition(".")[0]
         if package == "resmlp_mt":

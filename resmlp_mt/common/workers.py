@@ -11,12 +11,9 @@ import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
-
-from resmlp_mt.common.errors import UserError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -94,15 +91,12 @@ def ordered_map(
         return
     key, pickled = secrets.token_hex(8), pickle.dumps(make_function)
     pending: deque[Future[Any]] = deque()
-    try:
-        for item in items:
-            pending.append(workers.pool.submit(_apply, key, pickled, item))
-            if len(pending) >= IN_FLIGHT * workers.jobs:
-                yield pending.popleft().result()
-        while pending:
+    for item in items:
+        pending.append(workers.pool.submit(_apply, key, pickled, item))
+        if len(pending) >= IN_FLIGHT * workers.jobs:
             yield pending.popleft().result()
-    except BrokenProcessPool as error:
-        raise UserError("a worker process was killed (out of memory?): try again with fewer --jobs") from error
+    while pending:
+        yield pending.popleft().result()
 
 
 def _apply(key: str, pickled: bytes, item: Any) -> Any:

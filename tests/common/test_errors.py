@@ -14,6 +14,7 @@ from resmlp_mt.common.errors import UserError, one_line_errors
 with one_line_errors():
     {body}
 """
+ABORT = "import os; from concurrent.futures import *; ProcessPoolExecutor(1).submit(os.abort).result()"
 TRACEBACK = r"Traceback(.*\n){2,}"
 
 
@@ -27,6 +28,7 @@ TRACEBACK = r"Traceback(.*\n){2,}"
         ("print('x' * 10**6)", "> >(true)", 1, ""),
         (r"print('tr\udce4in.en')", ">&2", 0, r"tr\\udce4in\.en\n"),  # a file name that is not UTF-8
         ("import no_such_package.part", "", 1, f"no_such_package is not installed for {sys.executable}: .*\n"),
+        (ABORT, "", 1, "a process was killed .*\n"),
         ("raise OSError(5, 'Input/output error')", "", 1, TRACEBACK),  # a bug, not a user's mistake
         ("import resmlp_mt.nothing", "", 1, TRACEBACK),
     ],

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 
 import pytest
@@ -60,7 +61,7 @@ def test_the_order_is_kept(workers, items):
         ("error", RuntimeError, "^worker$"),
         ("user", UserError, "^line 17: bad$"),
         ("unbuildable", UserError, r"^bpe\.codes: not codes$"),
-        ("killed", UserError, "^a worker process was killed"),
+        ("killed", BrokenProcessPool, "abruptly"),
     ],
 )
 def test_errors_of_workers(capfd, how, error, message):
