@@ -1,5 +1,5 @@
 // Three operators of a step of beam search, each in one pass over what it reads; their plain forms are CrossAttention,
-// memory.weighted_sum and search.best_totals.
+// PagedMemory.weighted_sum and search.best_totals.
 
 #include <ATen/Parallel.h>
 #include <ATen/cpu/vec/vec.h>

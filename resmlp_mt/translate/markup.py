@@ -8,6 +8,7 @@ from itertools import accumulate
 
 from resmlp_mt.translate.marks import Event, Parts, paired
 from resmlp_mt.translate.paragraphs import text_events
+from resmlp_mt.translate.words import within_word
 
 
 def _names(text: str) -> frozenset[str]:
@@ -84,7 +85,9 @@ def add_html(document: Parts, text: str) -> None:
             ends = (n for n in range(done, end) if pieces[n - 1][1:] == last or (stops and pieces[n][2] not in WITHIN))
             kind, done = "block", next(ends, end - 1)
         elif (kind, name) == ("open", "a") and pieces[number - 1][1:] == ("close", "a"):
-            events.append(Event("text", "", " "))  # two links are never parts of one word
+            before, behind = pieces[number - 1][0], pieces[done][0]
+            if within_word(text[before - 1]) and within_word(text[behind : behind + 1]):
+                events.append(Event("text", "", " "))  # two links are never parts of one word
         raw = text[place : pieces[done][0]]
         if kind == "text":
             for part in REFERENCE.split(raw):

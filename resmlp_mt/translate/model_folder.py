@@ -31,7 +31,7 @@ def find_folder(folder: PathLike) -> Path:
     """Return a folder's path; for a name on the hub, the folder in the local cache of Hugging Face's libraries."""
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:
-        user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
         home = Path(os.environ.get("HF_HOME") or user / "huggingface")
         cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{str(folder).replace('/', '--')}"
         reference = cache / "refs" / "main"

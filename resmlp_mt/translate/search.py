@@ -114,7 +114,7 @@ class Beams:
         self.attention = weights if self.attention is None else torch.cat([self.attention, weights], 1)
 
     def ended(self, best: "Continuations", beam: int, weight: float) -> list[tuple[int, Hypothesis]]:
-        """Return the hypotheses that end among the best ``beam``, until a sentence has as many; before each its number.
+        """Return (sentence, hypothesis) for those that end among the best ``beam``, until a sentence has as many.
 
         Their scores are their log-probabilities divided by ``weight``.
         """
