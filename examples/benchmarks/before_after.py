@@ -34,8 +34,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--json", type=Path, required=True)
     args = parser.parse_args()
-    from resmlp_mt.common.files import write_json  # not where --one runs: there it is the checkout's
-    from resmlp_mt.lab.machine import commit, now, processor
+    from resmlp_mt.lab.machine import commit, now, processor  # not where --one runs: there it is the checkout's
 
     checkouts = [path.resolve() for path in args.checkouts]
     needed = args.data, args.checkpoint, args.text, args.json.resolve().parent
@@ -52,7 +51,7 @@ def main() -> None:
         "machine": f"{processor()}, one thread, Python {platform.python_version()}",
         "rows": rows,
     }
-    write_json(args.json, study)
+    args.json.write_text(json.dumps(study, indent=1) + "\n")
 
 
 def export(checkout: Path, args: argparse.Namespace, folder: Path) -> Path:
