@@ -86,7 +86,7 @@ def add_html(document: Parts, text: str) -> None:
             kind, done = "block", next(ends, end - 1)
         elif (kind, name) == ("open", "a") and pieces[number - 1][1:] == ("close", "a"):
             before, behind = pieces[number - 1][0], pieces[done][0]
-            if within_word(text[before - 1]) and within_word(text[behind : behind + 1]):
+            if within_word(text[max(0, before - 1) : before]) and within_word(text[behind : behind + 1]):
                 events.append(Event("text", "", " "))  # two links are never parts of one word
         raw = text[place : pieces[done][0]]
         if kind == "text":

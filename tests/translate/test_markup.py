@@ -61,6 +61,7 @@ def test_line_ends_stand_at_the_same_share_of_the_text():
     several = document_of("one<br><br/>two<br>\n <BR>three<br>x<br> &bull; y<br>-z", "html")
     assert several.sentences == ["one", "two", "three x", "y -z"]
     assert document_of("A dog<a>[1]</a><a>[2]</a><a></a>.", "html").sentences == ["A dog[1][2]{0}."]
+    assert document_of("</a><a>Two</a> men", "html").sentences == ["{0}Two men"]
     assert document_of("Go!<b>Buy.</b> One.<img>Two\n> x.", "html").sentences == ["Go!", "Buy.", "One.", "{0}Two > x."]
     assert put("one\ntwo", translation("one two", [0])) == "one"  # a subtitle's empty line would end it
 
