@@ -94,7 +94,7 @@ class PublicFile:
 
 def _download(url: str, part: Path) -> str | None:
     """Download the missing part, and go on after an interruption. Return why this fails, or None."""
-    display = ["--progress-bar"] if sys.stderr and sys.stderr.isatty() else ["--silent"]
+    display = ["--progress-bar"] if sys.stderr.isatty() else ["--silent"]
     tries = ["--retry", str(RETRIES), "--write-out", "%{http_code} %{errormsg}"]
     while True:
         before = _size(part)
