@@ -12,25 +12,6 @@
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../recipe.sh"
 system=${1-}
-case $system in
-  resmlp | heads | gated | transformer) ;;
-  *) die "no system $system: give resmlp, heads, gated or transformer" ;;
-esac
-work=${at}work/multi30k
-source "${at}examples/train_arguments.sh"
-export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # one thread a system: two can train side by side on two cores
-
-# Equal width, depth, vocabulary and dropout for both, on the same batches (same seed, same tokens a batch).
-common=(
-  --user-dir "${at}resmlp_mt" --source-lang en --target-lang de
-  --share-all-embeddings --dropout 0.2
-  --criterion label_smoothed_cross_entropy --label-smoothing 0.1
-  --max-tokens 1024 --seed 1 --num-workers 0 --distributed-world-size 1 # more GPUs would make another batch of it
-  --required-batch-size-multiple 1 # no sentence is left out of validation
-  --update-epoch-batch-itr True    # broken off and run again, it ends with the same weights
-  --save-dir "$work/$system" --keep-last-epochs 5
-  --log-format simple --log-interval 100
-)
 # Adagrad with linear warm-up as in the paper. Its step is about lr / sqrt(updates): 0.05 after 1,000 updates is 1.4 times the
 # paper's largest step (0.2 after 32,000), which clipping makes safe; few updates then need a decay to settle.
 as_the_paper=(
@@ -51,7 +32,23 @@ case $system in
     --decoder-embed-dim 256 --decoder-ffn-embed-dim 512 --decoder-layers 3 --decoder-attention-heads 4
     --optimizer adam --adam-betas '(0.9, 0.98)' --lr 1e-3 --lr-scheduler inverse_sqrt --warmup-updates 1000
   ) ;;
+  *) die "no system $system: give resmlp, heads, gated or transformer" ;;
 esac
+work=${at}work/multi30k
+source "${at}examples/train_arguments.sh"
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1} # one thread a system: two can train side by side on two cores
+
+# Equal width, depth, vocabulary and dropout for all, on the same batches (same seed, same tokens a batch).
+common=(
+  --user-dir "${at}resmlp_mt" --source-lang en --target-lang de
+  --share-all-embeddings --dropout 0.2
+  --criterion label_smoothed_cross_entropy --label-smoothing 0.1
+  --max-tokens 1024 --seed 1 --num-workers 0 --distributed-world-size 1 # more GPUs would make another batch of it
+  --required-batch-size-multiple 1 # no sentence is left out of validation
+  --update-epoch-batch-itr True    # broken off and run again, it ends with the same weights
+  --save-dir "$work/$system" --keep-last-epochs 5
+  --log-format simple --log-interval 100
+)
 check_ready examples/multi30k/prepare.py de
 
 mkdir -p "$work/$system"
