@@ -24,13 +24,6 @@ case $pair in
   *) die "no pair $pair: start train.sh of examples/wmt14_en_de or examples/wmt14_en_fr" ;;
 esac
 system=${1-}
-case $system in
-  resmlp6 | resmlp12 | gated6 | gated12 | transformer | convs2s | lstm) ;;
-  *) die "no system $system: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm" ;;
-esac
-work=${at}work/wmt14_$pair
-source "${at}examples/train_arguments.sh"
-
 declare -A arch=(
   [resmlp6]=resmlp_transformer_wmt_$pair [resmlp12]=resmlp_transformer_12_wmt_$pair
   [gated6]=resmlp_transformer_gated_wmt_$pair [gated12]=resmlp_transformer_gated_12_wmt_$pair
@@ -38,7 +31,7 @@ declare -A arch=(
 )
 batch=28672 at_once=3584 unit=--max-tokens adagrad= # 8 GPUs with 3,584 tokens each
 case $system in
-  resmlp*)
+  resmlp6 | resmlp12)
     adagrad=1
     own=(
       --share-all-embeddings --dropout "$resmlp_dropout" --layerscale-init 0.2
@@ -46,7 +39,7 @@ case $system in
       --criterion label_smoothed_cross_entropy --label-smoothing 0.1
       --max-update 300000 --save-interval-updates 5000 --keep-interval-updates 10
     ) ;;
-  transformer | gated*)
+  transformer | gated6 | gated12)
     case $system in
       transformer) own=(--lr 7e-4 --clip-norm 0.0 --dropout 0.1) ;;
       gated*) own=(--lr 3.5e-4 --clip-norm 1.0 --dropout "$resmlp_dropout" --attention-dropout 0.1) ;;
@@ -75,7 +68,11 @@ case $system in
       --criterion cross_entropy --sentence-avg
       --max-epoch 12 --save-interval-updates 5000 --keep-interval-updates 1
     ) ;;
+  *) die "no system $system: give resmlp6, resmlp12, gated6, gated12, transformer, convs2s or lstm" ;;
 esac
+work=${at}work/wmt14_$pair
+source "${at}examples/train_arguments.sh"
+
 options=(
   --user-dir "${at}resmlp_mt" --source-lang en --target-lang "${pair#en_}" --arch "${arch[$system]}" "${own[@]}"
   --no-epoch-checkpoints --update-epoch-batch-itr True # batches anew for every epoch, also the one that a run goes on in
