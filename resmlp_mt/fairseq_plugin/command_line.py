@@ -111,12 +111,15 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             yield "--lr-scheduler inverse_sqrt: give --warmup-updates, 1 or more"
         if given.lr_scheduler == "polynomial_decay" and given.total_num_update is None:
             yield "--lr-scheduler polynomial_decay: give --total-num-update"
-        if given.best_checkpoint_metric == "bleu" and not get("eval_bleu"):
+        metric, highest = given.best_checkpoint_metric, given.maximize_best_checkpoint_metric
+        if metric == "bleu" and not get("eval_bleu"):
             yield "--best-checkpoint-metric bleu: give --eval-bleu too"
-        if given.best_checkpoint_metric == "accuracy" and get("report_accuracy") is False:
+        if metric == "accuracy" and get("report_accuracy") is False:
             yield "--best-checkpoint-metric accuracy: give --report-accuracy too"
-        if given.best_checkpoint_metric in ("bleu", "accuracy") and not given.maximize_best_checkpoint_metric:
-            yield f"--best-checkpoint-metric {given.best_checkpoint_metric}: give --maximize-best-checkpoint-metric too"
+        if metric in ("bleu", "accuracy") and not highest:
+            yield f"--best-checkpoint-metric {metric}: give --maximize-best-checkpoint-metric too"
+        if metric in ("loss", "nll_loss", "ppl") and highest:
+            yield f"--maximize-best-checkpoint-metric: the highest {metric} is the worst: give --best-checkpoint-metric"
         if get("quant_noise_pq") and (not given.fp16 or given.memory_efficient_fp16 or max(given.update_freq) > 1):
             yield "--quant-noise-pq: fairseq would zero the weights for good: give --fp16, and no --update-freq"
         single = given.distributed_world_size == 1 and not given.distributed_init_method

@@ -90,6 +90,7 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("training", ["--distributed-init-method", "tcp://x"], "-init-method without a GPU would start no process"),
         ("training", ["--quant-noise-pq", 0.1], "--quant-noise-pq: fairseq would zero the weights for good"),
         ("training", ["--eval-bleu", "--best-checkpoint-metric", "bleu"], "give --maximize-best-checkpoint-metric too"),
+        ("training", ["--maximize-best-checkpoint-metric"], "the highest loss is the worst: give --best-checkpoi"),
         ("interactive_generation", ["--print-alignment", "soft"], "prints hard alignments only: give hard"),
         ("training", ["-s", "xx"], "--source-lang xx: .* is data of de and en"),
     ],
