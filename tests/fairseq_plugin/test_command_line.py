@@ -76,6 +76,7 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("training", [*SMOOTHED, "--best-checkpoint-metric", "accuracy"], "accuracy: give --report-accuracy too"),
         ("validation", ["--model-overrides", "{'a': f()}"], "--model-overrides .*: give a dictionary"),
         ("generation", ["--model-overrides", "{'mixing-heads': 2}"], "--model-overrides .*: give a dictionary"),
+        ("training", ["--eval-bleu-args", "{beam: 4}"], "--eval-bleu-args .*: give a dictionary"),
         ("generation", ["--path", ""], "--path is missing: give a checkpoint"),
         ("generation", ["--constraints"], "--constraints: this command ignores it: use fairseq-interactive"),
         ("generation", ["--num-shards", 2], "--num-shards 2: fairseq ignores it and would translate all"),
