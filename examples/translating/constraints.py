@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 """Measure how often translations obey constraints, and what this costs in quality, on a test set with references.
 
     python examples/translating/constraints.py FOLDER test.en test.de --json results.json
@@ -12,7 +11,7 @@ import argparse
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from resmlp_mt import Translator
@@ -23,7 +22,6 @@ from resmlp_mt.lab.machine import describe, made_by
 from resmlp_mt.score.scoring import detokenized_scores
 
 LETTERS = 4  # of a term, at least
-Check = Callable[[str, Any], bool]
 
 
 def words(text: str) -> list[str]:
@@ -87,7 +85,7 @@ def main() -> None:
     def lacks(text: str, word: list[str]) -> bool:
         return not re.search(rf"(?<![\w-]){re.escape(*word)}(?![\w-])", text)
 
-    tests: dict[str, tuple[list[Any], list[str], Check]] = {
+    tests = {
         "a new term": (new, singly("glossary", new), obeys),
         "a known term": (known, singly("glossary", known), obeys),
         "a word avoided": (avoid, singly("avoid", avoid), lacks),
@@ -96,10 +94,10 @@ def main() -> None:
     }
     rows = {}
     for name, (asked, found, right) in {"plain": ([], plain, obeys), **tests}.items():
-        pairs = [(text, value) for text, value in zip(found, asked, strict=False) if value]
-        obeyed = f"{100 * sum(right(*pair) for pair in pairs) / len(pairs):.1f}%" if pairs else ""
+        obeyed = [right(text, value) for text, value in zip(found, asked, strict=False) if value]
+        share = f"{100 * sum(obeyed) / len(obeyed):.1f}%" if obeyed else ""
         scores = detokenized_scores(found, references, language)
-        rows[name] = [f"{len(pairs):,}", obeyed, *(f"{each['score']:.2f}" for each in scores.values())]
+        rows[name] = [f"{len(obeyed):,}", share, *(f"{each['score']:.2f}" for each in scores.values())]
     made = {**made_by("python examples/translating/constraints.py"), "machine": describe()}
     columns = ["asked of sentences", "obeyed", "sacreBLEU", "chrF2"]
     print(text_table([["", *columns], *([name, *cells] for name, cells in rows.items())]))
