@@ -152,21 +152,22 @@ def main() -> None:
     counted = [0, 0]
     well_formed = 0
     texts = []
-    for number, (line, text) in enumerate(zip(lines, alone, strict=True)):
+    for number, (line, text, asked) in enumerate(zip(lines, alone, tags, strict=True)):
         source, target = WORD.findall(line), WORD.findall(text)
         places: dict[str, dict[int, Tag]] = {}
         for by, name in names.items():
-            document = document_of(tagged(line, tags[number]), "html")
+            document = document_of(tagged(line, asked), "html")
             written, places[name] = read_tags(document.joined([found[by][number]]))
-            well_formed += by == "omission" and sorted(places[name]) == list(range(len(tags[number])))
+            well_formed += by == "omission" and sorted(places[name]) == list(range(len(asked)))
         texts.append(written)
+        relative = [same_place(tag, len(source), len(target)) for tag in asked]
+        places["the same relative place"] = dict(enumerate(relative))
+        places["the word's number"] = dict(enumerate(asked))
         known = known_pairs(source, target, goes)
         content = {
             first: second for first, second in known.items() if source[first].lower() not in FUNCTION_WORDS.split()
         }
-        for each, tag in enumerate(tags[number]):
-            places["the same relative place"] = {each: same_place(tag, len(source), len(target))}
-            places["the word's number"] = {each: tag}
+        for each, tag in enumerate(asked):
             for column, pairs in enumerate((content, known)):
                 if any(tag.first <= first < tag.last for first in pairs):
                     counted[column] += 1
