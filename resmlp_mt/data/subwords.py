@@ -125,8 +125,8 @@ def _by_tokenizers(words: Path, codes: IO[bytes], symbols: int, jobs: int) -> No
         preexec_fn=end_with_parent,
     )
     if done.returncode:
-        *_, complaint = [f"{done.returncode} (out of memory?)", *done.stderr.decode(errors="replace").splitlines()]
-        raise UserError(f"tokenizers failed while it learned BPE: {complaint}")
+        complaint = done.stderr.decode(errors="replace").strip() or f"{done.returncode} (out of memory?)"
+        raise UserError(f"tokenizers failed while it learned BPE: {complaint.splitlines()[-1]}")
 
 
 def learn_pieces(pairs: Iterable[Pair], path: PathLike, subwords: Subwords) -> int:
