@@ -217,13 +217,14 @@ class _Preparation:
 
     def _tell_of_torn_words(self, source: PairSource, tokenized: PlainText) -> None:
         """Tell if text that is made of the words again has spaces inside many words, as in Thai."""
-        texts = (zip(*islice(text.pairs(), 1000), strict=True) for text in (source, tokenized))
-        for lang, name, raw, words in zip(self.corpus.langs, source.sides, *texts, strict=True):
+        pairs = list(islice(zip(source.pairs(), tokenized.pairs(), strict=True), 1000))
+        for side, (lang, name) in enumerate(zip(self.corpus.langs, source.sides, strict=True)):
             clean, restore = CharacterCleaner(lang, self.recipe.words.normalize), running_text(lang, self.recipe.words)
-            lines = [(clean(line.decode()), restore(made.decode())) for line, made in zip(raw, words, strict=True)]
-            torn = [both for both in lines if _count_words(both[0]) < _count_words(both[1])]
+            lines = [(clean(raw[side].decode()), restore(words[side].decode())) for raw, words in pairs]
+            torn = [(line, made) for line, made in lines if _count_words(line) < _count_words(made)]
             if len(torn) > MANY_TORN * len(lines):
-                pieces = " ".join(word for word in torn[0][1].split() if word not in torn[0][0].split())
+                line, made = torn[0]
+                pieces = " ".join(word for word in made.split() if word not in line.split())
                 print(
                     f"{name}: {_share(len(torn), len(lines))} come back from --tokenize moses with words torn apart, "
                     f"such as {pieces:.40}: give --tokenize none --subwords sentencepiece",
