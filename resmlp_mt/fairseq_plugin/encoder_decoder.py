@@ -22,7 +22,7 @@ from resmlp_mt.nn.encoder_decoder import Decoder, Encoder
 from resmlp_mt.nn.positions import restore_padding, roll_rows
 
 STATE, BEAMS = "state", "beams"
-"""The decoder's keys in fairseq's incremental state: for its ``State``, and for K, how many rows share a source."""
+"""The decoder's keys in fairseq's incremental state: for its ``State``, and for how many rows share a source."""
 
 
 def check_length(length: int, limit: int, side: str) -> None:
