@@ -15,8 +15,9 @@ try:
 except ModuleNotFoundError as error:
     raise SystemExit(f"{error}: pip install . transformers accelerate, in an environment without fairseq") from error
 
+from resmlp_mt.cli.arguments import number_within
 from resmlp_mt.common.errors import UserError, one_line_errors
-from resmlp_mt.common.files import atomic_folder, check_new, read_parallel
+from resmlp_mt.common.files import atomic_folder, check_new, read_parallel, remove_unfinished
 from resmlp_mt.translate.model_folder import find_folder, load_settings
 
 
@@ -28,11 +29,12 @@ def main() -> None:
         "--train", nargs=2, type=Path, required=True, metavar=("SOURCE", "TARGET"), help="text, a line each"
     )
     parser.add_argument("--out", type=Path, required=True, help="the new folder")
-    parser.add_argument("--epochs", type=float, default=5)
-    parser.add_argument("--lr", type=float, default=5e-4, help="the largest learning rate, which falls to zero")
-    parser.add_argument("--batch", type=int, default=32, help="sentence pairs of a batch")
+    parser.add_argument("--epochs", type=number_within(0.01, 1e5), default=5)
+    parser.add_argument("--lr", type=number_within(0.0, 1.0), default=5e-4, help="the largest rate; it falls to zero")
+    parser.add_argument("--batch", type=number_within(1, 10**5), default=32, help="sentence pairs of a batch")
     args = parser.parse_args()
     check_new(args.out)
+    remove_unfinished(args.out)
     cfg, _, _ = load_settings(find_folder(args.folder))
     model: Any = AutoModelForSeq2SeqLM.from_pretrained(args.folder, trust_remote_code=True)
     tokenizer: Any = AutoTokenizer.from_pretrained(args.folder, trust_remote_code=True)
