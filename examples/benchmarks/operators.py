@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from resmlp_mt.common.errors import one_line_errors
 from resmlp_mt.common.files import write_json
 from resmlp_mt.common.progress import text_table
-from resmlp_mt.lab.benchmarks.measuring import Spread, measure, timed
+from resmlp_mt.lab.benchmarks.measuring import Quartiles, measure, timed
 from resmlp_mt.lab.machine import describe, made_by
 from resmlp_mt.translate.precision import BFloat16Linear
 
@@ -30,7 +30,7 @@ ROUNDS = 50
 def seconds(work: Callable[[], object]) -> float:
     """Return the median of ROUNDS runs, after a tenth as many that do not count."""
     times = measure({"work": timed(lambda _: work())}, 1, ROUNDS, ROUNDS // 10)["work"]
-    return Spread.of([each for (each,) in times]).median
+    return Quartiles.of([each for (each,) in times]).median
 
 
 def flops_per_second(dtype: torch.dtype, size: int = 1024) -> float:

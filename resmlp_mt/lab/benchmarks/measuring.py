@@ -13,7 +13,7 @@ Times = list[list[float]]
 
 
 @dataclass(frozen=True)
-class Spread:
+class Quartiles:
     """The median of a sample and its quartiles, by linear interpolation."""
 
     median: float
@@ -21,11 +21,11 @@ class Spread:
     high: float
 
     @staticmethod
-    def of(values: Sequence[float]) -> "Spread":
-        return Spread(*np.quantile(values, (0.5, 0.25, 0.75)).tolist())
+    def of(values: Sequence[float]) -> "Quartiles":
+        return Quartiles(*np.quantile(values, (0.5, 0.25, 0.75)).tolist())
 
 
-def bracketed(spread: Spread, digits: int = 0) -> str:
+def bracketed(spread: Quartiles, digits: int = 0) -> str:
     return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
 
 
@@ -57,14 +57,14 @@ def measure(work: Mapping[str, Callable[[int], float]], pieces: int, rounds: int
     return times
 
 
-def per_second(amount: float, times: Times) -> Spread:
+def per_second(amount: float, times: Times) -> Quartiles:
     """Return the work per second over the rounds; ``amount`` is the work of all pieces together."""
-    return Spread.of([amount / sum(pieces) for pieces in times])
+    return Quartiles.of([amount / sum(pieces) for pieces in times])
 
 
-def speed_ratio(times: Times, baseline: Times) -> Spread:
+def speed_ratio(times: Times, baseline: Times) -> Quartiles:
     """Return how many times as fast as the baseline a system is, round by round, all pieces together."""
-    return Spread.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
+    return Quartiles.of([sum(theirs) / sum(ours) for ours, theirs in zip(times, baseline, strict=True)])
 
 
 def latency(times: Times) -> tuple[float, float]:
@@ -80,8 +80,8 @@ class Measurement:
     length: int  # in subwords with </s>
     sentences: int
     batch_tokens: int
-    rate: Spread  # target tokens a second, subwords with </s>
-    ratio: Spread  # the speed over the baseline's, round by round
+    rate: Quartiles  # target tokens a second, subwords with </s>
+    ratio: Quartiles  # the speed over the baseline's, round by round
     flop_ratio: float | None = None  # the ratio if the time depended on FLOPs alone
     flops: float | None = None  # per token
     memory: int | None = None  # bytes, with a batch of batch_tokens

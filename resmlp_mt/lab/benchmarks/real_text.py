@@ -22,7 +22,7 @@ from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
-from resmlp_mt.lab.benchmarks.measuring import Spread, Times, bracketed, latency, measure, per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.measuring import Quartiles, Times, bracketed, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.rivals import builder
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
@@ -51,8 +51,8 @@ class Row:
     engine: str
     corpus: str
     sentences: int
-    rate: Spread  # sentences a second
-    ratio: Spread  # the speed over the baseline's, round by round
+    rate: Quartiles  # sentences a second
+    ratio: Quartiles  # the speed over the baseline's, round by round
     words: float  # of the source, separated by blanks, per second
     scores: dict[str, Score] | None  # sacreBLEU and chrF2, if there are references
     latency: tuple[float, float]  # percentiles 50 and 99 of the seconds for a single sentence

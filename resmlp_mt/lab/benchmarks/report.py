@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from resmlp_mt.common.progress import markdown_table, text_table
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread, bracketed
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Quartiles, bracketed
 from resmlp_mt.lab.drawing import colors_of, new_figure, plain_log, save
 from resmlp_mt.lab.machine import facts
 
@@ -100,8 +100,8 @@ def by_length(section: Section) -> Any:
     """Draw speed relative to the baseline, and time and memory per token, against length."""
     first = {row.system: row for row in sorted(section.rows, key=lambda row: -row.length)}  # each system's shortest
 
-    def time_per_token(row: Measurement) -> Spread:
-        return Spread(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)  # high rates are short times
+    def time_per_token(row: Measurement) -> Quartiles:
+        return Quartiles(1e6 / row.rate.median, 1e6 / row.rate.high, 1e6 / row.rate.low)  # high rates are short times
 
     def predicted_time(row: Measurement) -> float | None:
         shortest = first[row.system]
@@ -124,7 +124,7 @@ def by_length(section: Section) -> Any:
         for (name, color), marker in zip(shades.items(), itertools.cycle("osD^vP*X")):
             rows = sorted((row for row in section.rows if row.system == name), key=lambda row: row.length)
             values = {row.length: value for row in rows if (value := value_of(row))}
-            spreads = [value if isinstance(value, Spread) else Spread.of([value]) for value in values.values()]
+            spreads = [value if isinstance(value, Quartiles) else Quartiles.of([value]) for value in values.values()]
             axis.errorbar(
                 list(values), [spread.median for spread in spreads], whiskers(spreads), capsize=2, elinewidth=1,
                 markersize=5, color=color, marker=marker, label=name,
@@ -141,7 +141,7 @@ def by_length(section: Section) -> Any:
     return figure
 
 
-def whiskers(spreads: list[Spread]) -> list[list[float]]:
+def whiskers(spreads: list[Quartiles]) -> list[list[float]]:
     return [[each.median - each.low for each in spreads], [each.high - each.median for each in spreads]]
 
 

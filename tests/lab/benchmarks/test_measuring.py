@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from resmlp_mt.lab.benchmarks import measuring
-from resmlp_mt.lab.benchmarks.measuring import Spread
+from resmlp_mt.lab.benchmarks.measuring import Quartiles
 
 POSITIVE = st.floats(1e-6, 1e6)
 
 
 @given(st.lists(POSITIVE, min_size=2, max_size=20))
-def test_a_spread_is_median_and_quartiles(values):
+def test_quartiles_are_those_of_statistics(values):
     low, median, high = statistics.quantiles(values, n=4, method="inclusive")
-    spread = Spread.of(values)
-    assert (spread.low, spread.median, spread.high) == pytest.approx((low, median, high))
+    found = Quartiles.of(values)
+    assert (found.low, found.median, found.high) == pytest.approx((low, median, high))
 
 
 def test_turns_alternate_within_a_piece_and_turn_round_every_round(monkeypatch):
@@ -39,6 +39,6 @@ def test_turns_alternate_within_a_piece_and_turn_round_every_round(monkeypatch):
 @given(st.lists(st.tuples(POSITIVE, POSITIVE, POSITIVE, POSITIVE), min_size=2, max_size=9))
 def test_ratios_are_of_the_same_round(rounds):
     ours, theirs = [[a, b] for a, b, _, _ in rounds], [[c, d] for _, _, c, d in rounds]
-    assert measuring.speed_ratio(ours, theirs) == Spread.of([(c + d) / (a + b) for a, b, c, d in rounds])
-    assert measuring.speed_ratio(ours, ours) == Spread(1, 1, 1)
-    assert measuring.per_second(10, ours) == Spread.of([10 / (a + b) for a, b, _, _ in rounds])
+    assert measuring.speed_ratio(ours, theirs) == Quartiles.of([(c + d) / (a + b) for a, b, c, d in rounds])
+    assert measuring.speed_ratio(ours, ours) == Quartiles(1, 1, 1)
+    assert measuring.per_second(10, ours) == Quartiles.of([10 / (a + b) for a, b, _, _ in rounds])

@@ -3,15 +3,15 @@
 from dataclasses import replace
 
 from resmlp_mt.lab.benchmarks import report
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Spread
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Quartiles
 from resmlp_mt.lab.benchmarks.report import Section
 
 SHORT, LONG = ("8x1", 8, 1, 8), ("16x4", 16, 4, 60)
 ROWS = [
-    Measurement("new", *SHORT, Spread(200, 150, 250), Spread(2, 1.5, 2.5), 1.4, 10.0, 3e6, (0.04, 0.05), [[0.04]]),
-    Measurement("old", *SHORT, Spread(100, 90, 110), Spread(1, 1, 1), 1.0, 14.0, 4e6, (0.08, 0.09), [[0.08]]),
-    Measurement("new", *LONG, Spread(900, 800, 1000), Spread(3, 2, 4), seconds=[[0.07]]),
-    Measurement("old", *LONG, Spread(300, 290, 310), Spread(1, 1, 1), seconds=[[0.21]]),
+    Measurement("new", *SHORT, Quartiles(200, 150, 250), Quartiles(2, 1.5, 2.5), 1.4, 10, 3e6, (0.04, 0.05), [[0.04]]),
+    Measurement("old", *SHORT, Quartiles(100, 90, 110), Quartiles(1, 1, 1), 1.0, 14, 4e6, (0.08, 0.09), [[0.08]]),
+    Measurement("new", *LONG, Quartiles(900, 800, 1000), Quartiles(3, 2, 4), seconds=[[0.07]]),
+    Measurement("old", *LONG, Quartiles(300, 290, 310), Quartiles(1, 1, 1), seconds=[[0.21]]),
 ]
 SECTION = Section("A title", "generation", "length", "old", {"width": "8"}, {"torch": "2"}, ["A note."], ROWS)
 
