@@ -24,9 +24,8 @@ class Quartiles:
     def of(values: Sequence[float]) -> "Quartiles":
         return Quartiles(*np.quantile(values, (0.5, 0.25, 0.75)).tolist())
 
-
-def bracketed(spread: Quartiles, digits: int = 0) -> str:
-    return f"{spread.median:,.{digits}f} [{spread.low:,.{digits}f} - {spread.high:,.{digits}f}]"
+    def __format__(self, digits: str) -> str:
+        return f"{self.median:{digits}} [{self.low:{digits}} - {self.high:{digits}}]"
 
 
 def turns(names: Sequence[str], pieces: int, rounds: int) -> Iterator[tuple[int, int, str]]:

@@ -22,7 +22,7 @@ from resmlp_mt.data.binarized import read_dictionary
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
-from resmlp_mt.lab.benchmarks.measuring import Quartiles, Times, bracketed, latency, measure, per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.measuring import Quartiles, Times, latency, measure, per_second, speed_ratio
 from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.rivals import builder
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
@@ -200,8 +200,8 @@ def table(rows: Sequence[Row]) -> Cells:
     columns: dict[str, Callable[[Row], str]] = {
         "text": lambda row: row.corpus,
         "engine": lambda row: row.engine,
-        "sentences/s": lambda row: bracketed(row.rate),
-        f"times as fast as {rows[0].engine}": lambda row: bracketed(row.ratio, 2),
+        "sentences/s": lambda row: f"{row.rate:,.0f}",
+        f"times as fast as {rows[0].engine}": lambda row: f"{row.ratio:,.2f}",
         "source words/s": lambda row: f"{row.words:,.0f}",
         "sacreBLEU": lambda row: score(row, "sacrebleu"),
         "chrF2": lambda row: score(row, "chrf2"),

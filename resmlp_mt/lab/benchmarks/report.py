@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from resmlp_mt.common.progress import markdown_table, text_table
-from resmlp_mt.lab.benchmarks.measuring import Measurement, Quartiles, bracketed
+from resmlp_mt.lab.benchmarks.measuring import Measurement, Quartiles
 from resmlp_mt.lab.drawing import colors_of, new_figure, plain_log, save
 from resmlp_mt.lab.machine import facts
 
@@ -56,8 +56,8 @@ def table(section: Section) -> Cells:
     columns: dict[str, Callable[[Measurement], str]] = {
         "length x sentences": lambda row: row.workload,
         "system": lambda row: row.system,
-        "tokens/s": lambda row: bracketed(row.rate),
-        f"times as fast as {section.baseline}": lambda row: bracketed(row.ratio, 2),
+        "tokens/s": lambda row: f"{row.rate:,.0f}",
+        f"times as fast as {section.baseline}": lambda row: f"{row.ratio:,.2f}",
         "FLOPs alone": lambda row: shown(row.flop_ratio, 2),
         "sentences/s": lambda row: f"{row.rate.median / row.length:.2f}" if section.kind == "generation" else "",
         "p50 ms": lambda row: milliseconds(row.latency, 0),
