@@ -407,9 +407,6 @@ def train_all(trainings: Sequence[TrainingFolder], jobs: int, planned: Mapping[s
     ``planned``: the expected seconds of each, by name; without it, all are taken to be equally long.
     """
 
-    def end(number: int, frame: Any) -> None:
-        raise SystemExit(128 + number)
-
     def tell_time() -> None:
         done = [sum(each.runs) for each in trainings if each.is_trained]
         seconds = [planned[each.name] if planned else statistics.mean(done) for each in waiting if planned or done]
@@ -417,7 +414,7 @@ def train_all(trainings: Sequence[TrainingFolder], jobs: int, planned: Mapping[s
         if waiting:
             print(f"to run: {len(waiting)} trainings, {jobs} at a time{how_long}", flush=True)
 
-    signal.signal(signal.SIGTERM, end)  # so that the trainings end with it
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))  # so that the trainings end with it
     device = "cuda" if torch.cuda.is_available() else "cpu"  # as fairseq-train chooses
     about = {"rows at a time": str(jobs), **describe(device, threads=1, packages=())}
     waiting = [each for each in trainings if not each.is_trained]
