@@ -20,7 +20,7 @@ from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts, made_by
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import duration, empty, known, repeated, train_all
+from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
 from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
@@ -200,7 +200,7 @@ class Table:
                 f"it. p < {SIGNIFICANT}: paired bootstrap against the same seed of {self.baseline}, which covers "
                 "chance in the choice of sentences.",
             ]
-        lines += repeated({self.label(row): row.runs for row in self.figures})
+        lines += resumed({self.label(row): row.runs for row in self.figures})
         for key, name in METRICS.items():
             for signature in sorted({row.scores[key]["signature"] for row in self.figures}):
                 lines.append(f"{name}: {signature}")

@@ -21,7 +21,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import facts, made_by, processor
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Trend, paired, trend
-from resmlp_mt.lab.trainings.queue import duration, empty, known, repeated, train_all
+from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.json", "scaling.png", "scaling.md"
@@ -77,7 +77,7 @@ class Study:
         if self.search and untranslated:
             finished += f" {untranslated} have no translation by {self.search}, so no BLEU: --retrain CELL makes one."
         why_not = (f"{name}: {fit.why_not}." for name, fit in self.families.items() if fit.why_not)
-        return [finished, *why_not, *repeated({run.cell.name: run.runs for run in self.runs}), *NOTES]
+        return [finished, *why_not, *resumed({run.cell.name: run.runs for run in self.runs}), *NOTES]
 
     def tables(self) -> dict[str, list[list[str]]]:
         baseline, *others = self.families

@@ -391,10 +391,10 @@ def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[
     return frozenset(given)
 
 
-def repeated(runs: Mapping[str, Sequence[float]]) -> list[str]:
+def resumed(runs: Mapping[str, Sequence[float]]) -> list[str]:
     """Return a note on the trainings, by name, whose processor time is that of several runs; none without such."""
-    found = [f"{name} ({len(each)} runs)" for name, each in runs.items() if len(each) > 1]
-    return [f"Resumed, so that processor time may have updates that were done twice: {', '.join(found)}."] * bool(found)
+    names = ", ".join(f"{name} ({len(each)} runs)" for name, each in runs.items() if len(each) > 1)
+    return [f"Resumed, so that processor time may have updates that were done twice: {names}."] if names else []
 
 
 def duration(seconds: float) -> str:
