@@ -156,8 +156,7 @@ def compare(engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: 
         _, singly = translate_in_turns(engines, [[line] for line in lines[:ALONE]], 1)
         for engine in engines:
             name, seconds = engine.name, times[engine.name]
-            best = found[name][-1]
-            scored = corpus.references and detokenized_scores(best, corpus.references, language)
+            scores = detokenized_scores(found[name][-1], corpus.references, language) if corpus.references else None
             rows.append(
                 Row(
                     engine=name,
@@ -166,7 +165,7 @@ def compare(engines: Sequence[TextEngine], corpora: Sequence[Corpus], language: 
                     rate=per_second(count, seconds),
                     ratio=speed_ratio(seconds, times[engines[0].name]),
                     words=sum(len(line.split()) for line in lines) / float(np.median(seconds)),
-                    scores=scored or None,
+                    scores=scores,
                     latency=latency(singly[name]),
                     first=first[name],
                     memory=engine.process.peak(),
