@@ -254,12 +254,12 @@ def read_corpus(text: str) -> Corpus:
 
 
 def run(args: argparse.Namespace) -> None:
-    best = {"ctranslate2": "compute_type=int8,best", "marian": BEST}
-    split = [(name, *name.partition(":")[::2]) for name in args.rival]
-    for name, *_ in split:
-        if not System(name).rival:
+    fastest, rivals = {"ctranslate2": "compute_type=int8,best", "marian": BEST}, []
+    for name in args.rival:
+        if not (engine := System(name).rival):
             raise UserError(f"--rival {name}: give ctranslate2/MODEL or marian/MODEL; --engine takes other engines")
-    rivals = [f"{kind}:{','.join(filter(None, (best[System(name).rival], own)))}" for name, kind, own in split]
+        model, _, own = name.partition(":")
+        rivals.append(f"{model}:{fastest[engine]},{own}".removesuffix(","))
     names = [*rivals, *(f"{name}:engine=compiled,precision=int8" for name in args.folder), *args.engine]
     if not names or len(set(names)) < len(names):
         raise UserError("give a FOLDER, --rival or --engine, each engine once")
