@@ -75,14 +75,13 @@ def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     given = {name: value for name, value in vars(args).items() if value is not None}
     sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
     threads = args.threads or cores()
-    systems = tuple(map(System, args.system or ())) or comparison.systems
     size, title = comparison.size, comparison.title
     if args.size and SIZES[args.size] != size:  # with it another comparison may differ by its shapes alone
         size = SIZES[args.size]
         title = re.sub("(base|small) (model.*)", rf"{args.size} \2, from {comparison.shapes[0]}", title)
     return replace(
         comparison,
-        systems=systems,
+        systems=tuple(map(System, args.system)) or comparison.systems,
         baseline=args.baseline or comparison.baseline,
         size=replace(size, **sizes),
         title=title,
