@@ -101,7 +101,7 @@ def compare(
     flops: Mapping[str, float | None],
     peaks: Mapping[str, Callable[[], int]],
 ) -> list[Measurement]:
-    """Time the systems on batches of a shape with these target tokens, one by one, counted together.
+    """Time the systems on batches of a shape; ``tokens``: the target tokens of each of them.
 
     ``work`` is that of ``measure``, ``peaks`` find the peak memory; all mappings are by system.
     """

@@ -63,7 +63,7 @@ def table(section: Section) -> Cells:
         "p50 ms": lambda row: milliseconds(row.latency, 0),
         "p99 ms": lambda row: milliseconds(row.latency, 1),
         "peak MB": lambda row: shown(row.memory and row.memory / 1e6),
-        f"of {section.baseline}'s": lambda row: shown((row.memory or 0) / theirs[row.workload] or None, 2),
+        f"of {section.baseline}'s": lambda row: shown(row.memory and row.memory / theirs[row.workload], 2),
         "kB a token": lambda row: shown(row.memory_per_token and row.memory_per_token / 1e3),
     }
     return cells(section.rows, columns)
