@@ -19,11 +19,10 @@ Container = argparse._ActionsContainer
 class _Help(argparse.RawDescriptionHelpFormatter):
     """A formatter of help that keeps line breaks and shows defaults."""
 
-    def _get_help_string(self, action: argparse.Action) -> str | None:
-        untold = (
-            action.default is None or isinstance(action.default, bool | list | tuple) or "(default" in str(action.help)
-        )
-        return action.help if untold or action.default == argparse.SUPPRESS else f"{action.help} (default: %(default)s)"
+    def _get_help_string(self, action: argparse.Action) -> str:
+        default, text = action.default, str(action.help)
+        untold = default in (None, argparse.SUPPRESS) or isinstance(default, bool | list | tuple)
+        return text if untold or "(default" in text else f"{text} (default: %(default)s)"
 
 
 def command_parser(epilog: str = "", run: Run | None = None, description: str = "") -> argparse.ArgumentParser:
