@@ -94,7 +94,6 @@ def by_length(
 
 
 def main() -> None:
-    """Run the command."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("recipe", type=Path)
     parser.add_argument("--work", type=Path, required=True, help="the folder of the data, with the sources too")
@@ -117,11 +116,8 @@ def main() -> None:
             )
     if not rows:
         raise UserError(f"{args.out}: no row is finished: run resmlp-mt ablate first")
-    columns = [
-        *kinds,
-        *(f"BLEU, {low} to {high} words" if high < 999 else f"BLEU, {low} words on" for low, high in LENGTHS),
-    ]
-    cells = [["", *columns]]
+    lengths = (f"BLEU, {low} to {high} words" if high < 999 else f"BLEU, {low} words on" for low, high in LENGTHS)
+    cells = [["", *kinds, *lengths]]
     for name, runs in rows.items():
         values = [[*run["errors"].values(), *run["bleu"]] for run in runs]
         means = ("" if None in column else f"{statistics.fmean(column):.1f}" for column in zip(*values, strict=True))
