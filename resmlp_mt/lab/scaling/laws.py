@@ -56,20 +56,20 @@ def fit_law(points: np.ndarray, starts: Iterable[np.ndarray] = ()) -> np.ndarray
     n, d, target = np.log(points)
     centers = n.mean(), d.mean()
 
-    def constants(solved: np.ndarray) -> np.ndarray:
-        of_size, alpha, of_data, log_beta = solved
+    def constants(unknowns: np.ndarray) -> np.ndarray:
+        of_size, alpha, of_data, log_beta = unknowns
         beta = math.exp(log_beta)
         return np.array([of_size / alpha + centers[0], alpha, of_data / beta + centers[1], beta])
 
-    def residuals(solved: np.ndarray) -> np.ndarray:
-        return np.log(loss_by(constants(solved), *points[:2])) - target
+    def residuals(unknowns: np.ndarray) -> np.ndarray:
+        return np.log(loss_by(constants(unknowns), *points[:2])) - target
 
-    def solved(theta: np.ndarray) -> list[float]:
-        log_n, alpha, log_d, beta = theta
+    def unknowns_of(law: np.ndarray) -> list[float]:
+        log_n, alpha, log_d, beta = law
         return [alpha * (log_n - centers[0]), alpha, beta * (log_d - centers[1]), math.log(beta)]
 
     half = float(np.median(target))
-    grid = [solved(theta) for theta in starts] or [
+    grid = [unknowns_of(law) for law in starts] or [
         [half - beta * math.log(2), alpha, half - beta * math.log(2), math.log(beta)]  # equal terms; loss: the median
         for alpha, beta in product(EXPONENTS, EXPONENTS)
     ]
