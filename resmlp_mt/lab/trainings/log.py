@@ -115,7 +115,7 @@ def draw_curves(runs: Mapping[str, TrainingLog], path: PathLike, title: str = ""
 
 def figure_of(runs: Mapping[str, TrainingLog], title: str = "") -> Any:
     """Draw a panel for each figure and a line for each training; lines of the same color have different styles."""
-    rows = -(-len(runs) // NAMES_A_LINE)
+    rows = math.ceil(len(runs) / NAMES_A_LINE)
     figure = new_figure(13, 7 + 0.2 * rows)
     axes = figure.subplots(2, 3, sharex=True)
     colors = list(colors_of(runs).values())
