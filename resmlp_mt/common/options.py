@@ -20,8 +20,8 @@ class Checked:
             kinds, value, about = types_of(each.type), getattr(self, each.name), each.metadata
             right = type(value) in kinds or (float in kinds and type(value) is int)
             if right and value is not None:
-                right = value in about.get("choices", [value]) and about.get("least", value) <= value
-                right = right and value <= about.get("most", value)
+                least, most = about.get("least", value), about.get("most", value)
+                right = value in about.get("choices", [value]) and least <= value <= most
             if not right:
                 raise UserError(f"{about.get('name', each.name)} {value!r:.60}: give {expected(kinds, about)}")
 
