@@ -128,8 +128,8 @@ def save(recipe: Recipe, found: Sequence[Result], out: Path, about: Mapping[str,
     cells = [["row", "trial", "epochs", "valid. perplexity", "processor time", "options beside the row's own"]]
     for each in found:
         perplexity = "diverged" if each.perplexity is None else f"{each.perplexity:.2f}"
-        figures = perplexity, queue.duration(each.processor_seconds)
-        cells.append([each.row, str(each.trial), str(each.epochs), *figures, each.options or "(as it stands)"])
+        time, options = queue.duration(each.processor_seconds), each.options or "(as it stands)"
+        cells.append([each.row, str(each.trial), str(each.epochs), perplexity, time, options])
     circumstances = sorted({f"Trained: {facts(each.trained)}." for each in found})
     parts = [f"# {recipe.title}", markdown_table(cells), *circumstances, f"{facts(about)}."]
     write_whole(out / "tuning.md", "\n\n".join(parts) + "\n")
