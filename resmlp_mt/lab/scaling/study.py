@@ -133,7 +133,8 @@ class Study:
         for run in self.runs:
             of = run.parameters
             counts = (f"{count:,}" for count in (of.non_embedding, of.encoder, of.decoder, of.mixing, run.tokens))
-            found, bleu = ["none"] * 4, "" if run.bleu is None else f"{run.bleu:.1f}"
+            bleu = "" if run.bleu is None else f"{run.bleu:.1f}"
+            found = ["none"] * 4
             if run.losses:
                 losses = run.best, run.best * self.tokens_a_character
                 lowest_at, last = run.updates[run.losses.index(run.best)], run.updates[-1]
@@ -229,7 +230,7 @@ def run(args: argparse.Namespace) -> None:
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_folders(data, out)
-    text, target = recipe.target_text(reference, data, "valid")
+    text, subwords = recipe.target_text(reference, data, "valid")
     plans = grid.plan(recipe, data)
     if args.dry_run:
         print(text_table(grid.plan_table(plans)))
@@ -247,7 +248,7 @@ def run(args: argparse.Namespace) -> None:
         raise UserError(f"{recipe.title}: no cell is finished: see the logs of the cells")
     own = {name: [run for run in runs if run.cell.family == name] for name in recipe.families}
     families = {name: laws.fit_family(own[name], seed) for seed, name in enumerate(own, 1)}
-    tokens_a_character = int(target.sum()) / sum(map(len, text))
+    tokens_a_character = int(subwords.sum()) / sum(map(len, text))
     differing = {"on", "load", "rows at a time"}  # between trainings
     trained = Counter(
         facts({k: v for k, v in each.trained.items() if k not in differing}) for each in cells if each.finished
