@@ -241,18 +241,26 @@ def make_table(recipe: Recipe, rows: Sequence[RowFolder], expected: list[str], a
     texts = {(row.name, row.seed): row.translated_text(expected) for row in finished}
     figures = []
     for row in finished:
-        log = read_log(row.log)
+        name, seed, log = row.name, row.seed, read_log(row.log)
         log.check_updates(recipe.updates_per_epoch)
-        text, bootstrap = texts[row.name, row.seed], None
-        if row.name != recipe.baseline and (recipe.baseline, row.seed) in texts:
-            bootstrap = paired_bootstrap(text, texts[recipe.baseline, row.seed], expected, language)
-        options, training = shlex.join(recipe.own_options(row.name)), log.figures(recipe.epochs_of(row.name))
-        found = row.trained, detokenized_scores(text, expected, language), bootstrap, row.runs
-        figures.append(Figures(row.name, row.seed, options, training, sum(row.runs), *found))
+        training = log.figures(recipe.epochs_of(name))
+        options = shlex.join(recipe.own_options(name))
+        scores = detokenized_scores(texts[name, seed], expected, language)
+        bootstrap = None
+        if name != recipe.baseline and (recipe.baseline, seed) in texts:
+            bootstrap = paired_bootstrap(texts[name, seed], texts[recipe.baseline, seed], expected, language)
+        figures.append(Figures(name, seed, options, training, sum(row.runs), row.trained, scores, bootstrap, row.runs))
     seeds = f"seeds {', '.join(map(str, recipe.seeds))}" if recipe.seeds else f"seed {recipe.seed}"
-    budget, scored = f"{recipe.budget}, {seeds}", f"{recipe.subset}, {Path(recipe.reference).name}"
-    names = recipe.title, recipe.baseline, budget, scored
-    return Table(*names, dict(about), figures, list(recipe.rows), tuple(recipe.seeds))
+    return Table(
+        title=recipe.title,
+        baseline=recipe.baseline,
+        budget=f"{recipe.budget}, {seeds}",
+        scored=f"{recipe.subset}, {Path(recipe.reference).name}",
+        about=dict(about),
+        figures=figures,
+        names=list(recipe.rows),
+        seeds=tuple(recipe.seeds),
+    )
 
 
 def figure_of(table: Table) -> Any:
