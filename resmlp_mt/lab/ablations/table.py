@@ -21,7 +21,6 @@ from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_f
 from resmlp_mt.lab.machine import facts, made_by
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
 from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
-from resmlp_mt.score.detokenize import check_tokenization
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
 SIGNIFICANT = 0.05  # p-values below it are marked, as in sacrebleu
@@ -351,7 +350,6 @@ def run(args: argparse.Namespace) -> None:
         print(tuning.save(recipe, found, out, about))
         return
     expected, _ = recipe.target_text(reference, data, recipe.subset)
-    check_tokenization(expected, False, str(reference))
     rows = row_folders(recipe, out, data)
     markdown, record, *pictures = (out / name for name in recipe.table_files)
     check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])

@@ -39,6 +39,7 @@ from resmlp_mt.data.binarized import lengths
 from resmlp_mt.data.languages import check_code
 from resmlp_mt.data.steps import lock_folder
 from resmlp_mt.lab.machine import describe
+from resmlp_mt.score.detokenize import check_tokenization
 
 USER_DIR = Path(resmlp_mt.__file__).parent
 PAUSE = 3.0  # seconds between two reports of a command's processor time
@@ -78,12 +79,13 @@ class SharedSettings:
         return source, target
 
     def target_text(self, reference: Path, data: Path, subset: str) -> tuple[list[str], np.ndarray]:
-        """Return a subset's target lines and the subwords of each."""
+        """Return a subset's target lines, which must be running text, and the number of subwords of each."""
         if not reference.is_file():
             raise UserError(f"{reference}: no such file: prepare the data first, or give its folder as --work")
         lines, sizes = list(read_lines(reference)), lengths(data, subset, self.langs)[1]
         if len(lines) != len(sizes) or not any(lines):
             raise UserError(f"{reference}: not the text of {data}'s {subset} set, which has {len(sizes):,} sentences")
+        check_tokenization(lines, False, str(reference))
         return lines, sizes
 
 

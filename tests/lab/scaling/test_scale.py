@@ -123,8 +123,11 @@ def test_samples_are_made_once_and_others_refused(scale, trained, write_study, m
     assert not trained
 
 
-def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, write_study, tmp_path):
+def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, write_study, work, tmp_path):
     told = scale(write_study(), "--dry-run").splitlines()
     assert told[0].split()[:2] == ["cell", "non-embedding"] and told[0].endswith("hours so far")
     assert len(told) == 1 + 29 and float(told[-1].split()[-1]) > 0
+    (work / "tokens.de").write_text("ein Satz .\n" * 6)
+    with pytest.raises(UserError, match=r"tokens\.de: tokens, not running text"):
+        scale(write_study(("valid.de", "tokens.de")), "--dry-run")
     assert not trained and not (tmp_path / "out").exists()
