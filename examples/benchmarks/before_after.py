@@ -19,7 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-WORK = ["training", "training --amp", "fairseq-generate", "pytorch", "pytorch int8", "compiled int8", "onnx"]
+ENGINES = ["pytorch", "pytorch int8", "compiled int8", "onnx"]  # Translator's; they need the exported folder
+WORK = ["training", "training --amp", "fairseq-generate", *ENGINES]
 SHAPE = 24, 32  # positions, sentences
 
 
@@ -56,7 +57,7 @@ def main() -> None:
 
 def export(checkout: Path, args: argparse.Namespace, folder: Path) -> Path:
     """Export the checkpoint to a folder by the command of this checkout; return the folder."""
-    if any(work in WORK[3:] for work in args.work):
+    if set(args.work) & set(ENGINES):
         # older checkouts have the commands in another package
         place = "cli" if (checkout / "resmlp_mt" / "cli").exists() else "commands"
         run = f"from resmlp_mt.{place} import main; main()"
@@ -133,10 +134,9 @@ def training(options):
 
     torch.set_num_threads(1)
     parser = parsing.get_training_parser()
-    fixed = (
-        "--arch resmlp_transformer --share-all-embeddings --optimizer adam --lr 1e-4 --dropout 0.1 --max-tokens 4096"
-    )
-    fixed += " --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --cpu-matmul blas --disable-validation"
+    fixed = """
+        --arch resmlp_transformer --share-all-embeddings --dropout 0.1 --optimizer adam --lr 1e-4 --max-tokens 4096
+        --criterion label_smoothed_cross_entropy --label-smoothing 0.1 --cpu-matmul blas --disable-validation"""
     sys.argv = ["fairseq-train", *options, *fixed.split()]
     cfg = convert_namespace_to_omegaconf(parsing.parse_args_and_arch(parser))
     task = tasks.setup_task(cfg.task)
