@@ -89,11 +89,11 @@ def compare(multi30k: Path, pairs: int, symbols: int, jobs: int, rounds: int) ->
             shutil.rmtree(folder, ignore_errors=True)
             folder.mkdir()
             parts = {part: _measured(command, folder, variables) for part, command in CHAINS[chain].items()}
-            seconds, cpu, memory = ({part: each[at] for part, each in parts.items()} for at in range(3))
-            seconds.setdefault("all", sum(seconds.values()))
+            times, cpu, memory = zip(*parts.values(), strict=True)
+            seconds = {**dict(zip(parts, times, strict=True)), "all": sum(times)}
             if chain == "ours":
                 seconds |= _seconds_of_parts(folder)
-            result[chain].append({"seconds": seconds, "cpu": sum(cpu.values()), "memory": max(memory.values())})
+            result[chain].append({"seconds": seconds, "cpu": sum(cpu), "memory": max(memory)})
             for name, same in SAME.items() if result["plain"] and result["ours"] else ():
                 if not filecmp.cmp(Path(temporary, "plain", name), Path(temporary, "ours", same), shallow=False):
                     raise UserError(f"the chains differ in {name}: their speed cannot be compared")
