@@ -109,13 +109,14 @@ def tune(
         found = done + found
         if failed:
             raise UserError(f"not finished: {'; '.join(failed)}")
-        best = {row: [each for each in done if each.row == row] for row in trials}
-        goes_on = {row: [each.trial for each in best[row] if each.trial != 1 and each.perplexity] for row in best}
-        trials = {  # a short round favours little dropout: so the unchanged row always goes on
-            row: [1, *goes_on[row][: max(1, len(numbers) // recipe.tune.reduction)]]
-            for row, numbers in trials.items()
-            if len(best[row]) == len(numbers)
-        }
+        going_on = {}
+        for row, numbers in trials.items():
+            finished = [each for each in done if each.row == row]  # the best first
+            others = [each.trial for each in finished if each.trial != 1 and each.perplexity]
+            if len(finished) == len(numbers):
+                # a short round favours little dropout: so the unchanged row always goes on
+                going_on[row] = [1, *others[: max(1, len(numbers) // recipe.tune.reduction)]]
+        trials = going_on
     if not found:
         raise UserError(f"{recipe.title}: no trial is finished: see the logs of the trials")
     return found
