@@ -10,7 +10,7 @@ from omegaconf import MISSING
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.trained import average_checkpoints, last_checkpoints, save_checkpoint
-from resmlp_mt.lab.trainings import queue
+from resmlp_mt.lab.trainings import queue, settings
 from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.lab.trainings.translation import TranslatingFolder
 
@@ -29,7 +29,7 @@ class Search:
 
 
 @dataclass
-class Recipe(queue.SharedSettings):
+class Recipe(settings.SharedSettings):
     """One table; ``reference`` is the text of the subset's target side.
 
     ``${updates}`` in options is a row's whole budget in updates. ``seeds``, if given, replace ``seed``.
@@ -81,12 +81,12 @@ class Recipe(queue.SharedSettings):
 
 
 def read_recipe(path: Path) -> Recipe:
-    recipe = queue.read_settings(path, Recipe, updates=UPDATES)
-    queue.check_folder_names(path, "rows", recipe.rows)
-    queue.check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
+    recipe = settings.read_settings(path, Recipe, updates=UPDATES)
+    settings.check_folder_names(path, "rows", recipe.rows)
+    settings.check_folder_names(path, "subset", [recipe.subset])  # part of a file's name
     for name, options in recipe.rows.items():
-        queue.check_own(path, f"rows: {name}", options)
-    queue.check_own(path, "options", recipe.options)
+        settings.check_own(path, f"rows: {name}", options)
+    settings.check_own(path, "options", recipe.options)
     if recipe.tune is not None:
         recipe.tune = _search(path, recipe)
     for row in recipe.baseline, *recipe.epochs:
@@ -102,13 +102,13 @@ def read_recipe(path: Path) -> Recipe:
 def _search(path: Path, recipe: Recipe) -> Search:
     if recipe.seeds:
         raise UserError(f"{path}: tune: has one seed: give seeds: [] and seed: NUMBER")
-    search = queue.checked(path, Search, recipe.tune, "tune: ")
+    search = settings.checked(path, Search, recipe.tune, "tune: ")
     for row, choices in search.space.items():
         if row not in ("all", *recipe.rows):
             raise UserError(f"{path}: tune: space: {row}: no such row; there are: all, {', '.join(recipe.rows)}")
         for name, options in choices.items():
             for option in options:
-                queue.check_own(path, f"tune: space: {row}: {name}", option)
+                settings.check_own(path, f"tune: space: {row}: {name}", option)
     return search
 
 

@@ -23,7 +23,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import JsonFile
 from resmlp_mt.data.binarized import RECORD, lengths, read_dictionary, sample, sample_numbers
 from resmlp_mt.lab.models import build_model, training_args
-from resmlp_mt.lab.trainings import queue
+from resmlp_mt.lab.trainings import queue, settings
 from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.lab.trainings.translation import TranslatingFolder
 from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
@@ -62,7 +62,7 @@ class Cell:
 
 
 @dataclass
-class ScalingRecipe(queue.SharedSettings):
+class ScalingRecipe(settings.SharedSettings):
     """A study; ``reference`` is the text of the validation set's target side, for the loss per character."""
 
     families: dict[str, str] = MISSING  # options by name; {number} in them, as in ``options``, is a number of the size
@@ -106,19 +106,19 @@ class ScalingRecipe(queue.SharedSettings):
 
 
 def read_scaling_recipe(path: Path) -> ScalingRecipe:
-    recipe = queue.read_settings(path, ScalingRecipe)
+    recipe = settings.read_settings(path, ScalingRecipe)
     for name in "families", "sizes":
-        queue.check_folder_names(path, name, getattr(recipe, name))
+        settings.check_folder_names(path, name, getattr(recipe, name))
     if sorted(set(recipe.pairs)) != recipe.pairs:
         raise UserError(f"{path}: pairs: {recipe.pairs}: must rise from each to the next")
-    queue.check_own(path, "options", recipe.options)
+    settings.check_own(path, "options", recipe.options)
     for family, options in recipe.families.items():
-        queue.check_own(path, f"families: {family}", options)
-    recipe.repeated = [queue.checked(path, Repeated, each, "repeated: ") for each in recipe.repeated]
+        settings.check_own(path, f"families: {family}", options)
+    recipe.repeated = [settings.checked(path, Repeated, each, "repeated: ") for each in recipe.repeated]
     for pairs in {pairs for each in recipe.repeated for pairs in each.pairs} - set(recipe.pairs):
         raise UserError(f"{path}: repeated: {pairs} pairs are not in pairs: {recipe.pairs}")
     for cell in cells_of(recipe):
-        with queue.reading(path, f"{cell.name}: "):
+        with settings.reading(path, f"{cell.name}: "):
             recipe.training_options(cell)
     return recipe
 

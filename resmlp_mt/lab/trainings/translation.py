@@ -9,7 +9,7 @@ from typing import IO
 
 from resmlp_mt.common.files import PathLike
 from resmlp_mt.data import raw_text
-from resmlp_mt.lab.trainings import queue
+from resmlp_mt.lab.trainings import queue, settings
 from resmlp_mt.score.detokenize import Moses
 from resmlp_mt.score.generate_output import ordered_texts, read_generate_output
 from resmlp_mt.score.scoring import words_of
@@ -19,7 +19,7 @@ from resmlp_mt.score.scoring import words_of
 class TranslatingFolder(queue.TrainingFolder):
     """The folder of a training whose model translates ``subset``; the translation is SUBSET.txt."""
 
-    recipe: queue.SharedSettings
+    recipe: settings.SharedSettings
 
     @property
     def subset(self) -> str:
