@@ -57,10 +57,10 @@ def search(
     beams = Beams.first(source, lengths)
     ended: list[list[Hypothesis]] = [[] for _ in source]
     wanted = StepOptions(beam, model.cfg.pad, options.alignment, constraints)
-    follow = continuations_of(decoder)
-    shortest = int(longest.min())
+    take_step = continuations_of(decoder)
+    shortest = int(longest.min())  # no sentence has to end before this step
     for step in range(int(longest.max()) + 1):
-        best, weights = follow(beams.tokens, state, beams.scores, wanted)
+        best, weights = take_step(beams.tokens, state, beams.scores, wanted)
         if step >= shortest:
             best = end_full(best, longest == step)
         if weights is not None:
@@ -80,9 +80,9 @@ def search(
             if not unfinished.all():
                 left = unfinished.nonzero().flatten()
                 best = Continuations(*(each[left] for each in best))
-                beams.sentences, beams.found, longest = beams.sentences[left], beams.found[left], longest[left]
+                longest = longest[left]
                 shortest = int(longest.min())
-        chosen = beams.follow(best)
+        chosen = beams.follow(best, left)
         state.reorder(chosen, left)
         if constraints is not None:
             constraints.follow(best.kept, left)
@@ -132,8 +132,10 @@ class Beams:
             attention = [of[:, :length] for of, length in zip(self.attention[rows], lengths, strict=True)]
         return list(zip(numbers, map(Hypothesis, tokens, scores, gains, attention), strict=True))
 
-    def follow(self, best: "Continuations") -> Tensor:
-        """Go on with the best K continuations; return which of the rows before each of them continues, BK."""
+    def follow(self, best: "Continuations", left: Tensor | None) -> Tensor:
+        """Follow the best K continuations, of the sentences ``left`` (None: all); return the row each continues, BK."""
+        if left is not None:
+            self.sentences, self.found = self.sentences[left], self.found[left]
         rows = best.rows.gather(1, best.kept).flatten()
         self.scores = best.totals.masked_fill(best.ends, -torch.inf).gather(1, best.kept)  # nothing follows </s>
         self.tokens = torch.cat([self.tokens[rows], best.symbols.gather(1, best.kept).view(-1, 1)], 1)
