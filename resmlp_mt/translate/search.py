@@ -128,8 +128,7 @@ class Beams:
         scores, gains = [total / weight for total in totals[:, -1].tolist()], totals.diff(dim=1).tolist()
         attention: list[Tensor | None] = [None] * len(rows)
         if self.attention is not None:
-            lengths = (self.source_lengths[number] for number in numbers)
-            attention = [of[:, :length] for of, length in zip(self.attention[rows], lengths, strict=True)]
+            attention = [of[:, : self.source_lengths[n]] for n, of in zip(numbers, self.attention[rows], strict=True)]
         return list(zip(numbers, map(Hypothesis, tokens, scores, gains, attention), strict=True))
 
     def follow(self, best: "Continuations", left: Tensor | None) -> Tensor:
@@ -264,6 +263,5 @@ def end_full(best: Continuations, sentences: Tensor) -> Continuations:
     rows = F.pad(order + torch.arange(len(order), device=order.device).unsqueeze(1) * order.size(1), [0, more])
     ends = totals.isfinite()
     only = totals, rows, torch.full_like(rows, END), ends, best.kept, best.if_ended
-    return Continuations(
-        *(torch.where(sentences.unsqueeze(1), one, other) for one, other in zip(only, best, strict=True))
-    )
+    both = zip(only, best, strict=True)
+    return Continuations(*(torch.where(sentences.unsqueeze(1), one, other) for one, other in both))
