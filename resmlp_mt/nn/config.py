@@ -127,9 +127,8 @@ def expected(each: Field, value: Any) -> str | None:
 def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
     """Return a message about the first wrong option in ``values`` (by command-line name), or None if all are right."""
     for name, each in options.items():
-        wanted = expected(each, values[name])
-        if wanted:
-            own = ", or the --user-dir that registers it" if name.startswith(("token_mixing", "mixing_of")) else ""
+        if wanted := expected(each, values[name]):
+            own = ", or the --user-dir that registers it" if TOKEN_MIXINGS in each.metadata.values() else ""
             return f"{spelled(name)} is {values[name]!r}: give {wanted}{own}"
     mixings: list[str] = []
     for side in "encoder", "decoder":
@@ -138,9 +137,11 @@ def problem(values: dict[str, Any], options: dict[str, Field]) -> str | None:
         if len(listed) not in (1, layers):
             one = f"give {layers}, as --{side}-layers says, or one for all"
             return f"--mixing-of-{side}-layers {','.join(listed)} is for {len(listed)} layers: {one}"
+    if not BUILT_IN.issuperset(mixings):
+        return None  # a mixing of the user's own may use any option
     for name, each in options.items():
-        value, kinds = values[name], each.metadata.get("mixings", BUILT_IN)
-        if value != each.default and BUILT_IN.issuperset(mixings) and not set(kinds) & set(mixings):
+        value, kinds = values[name], each.metadata.get("mixings", mixings)
+        if value != each.default and not set(kinds) & set(mixings):
             given = spelled(name) if value is True else f"{spelled(name)} {value}"
             others = f"not {', '.join(dict.fromkeys(mixings))}: give another --arch or mixing"
             return f"{given} is for --token-mixing {' or '.join(kinds)}, {others}"
