@@ -30,14 +30,14 @@ def lower_precision_(model: nn.Module, precision: str, leave: Collection[str] = 
     if parameter.device.type != "cpu" or parameter.dtype != torch.float32:
         raise ValueError(f"inference precision {precision} is for fp32 on a CPU")
     layer = BFloat16Linear if precision == "bf16" else Int8Linear
-    replace_(model, lambda name, child: isinstance(child, nn.Linear) and name not in leave, layer)
+    replace_(model, nn.Linear, layer, leave)
 
 
-def replace_(model: nn.Module, chosen: Callable[[str, nn.Module], bool], make: Callable[[Any], nn.Module]) -> None:
-    """Replace each layer for which ``chosen(name, layer)`` is true, by name within its parent, by ``make(layer)``."""
+def replace_(model: nn.Module, classes: Any, make: Callable[[Any], nn.Module], leave: Collection[str] = ()) -> None:
+    """Replace each layer of ``classes`` by ``make(layer)``, except where its name within its parent is in ``leave``."""
     for parent in list(model.modules()):
         for name, child in parent.named_children():
-            if chosen(name, child):
+            if isinstance(child, classes) and name not in leave:
                 setattr(parent, name, make(child))
 
 
@@ -142,9 +142,9 @@ def pack_(model: nn.Module, leave: Collection[str] = ()) -> None:
     """Lay out the weights of linear layers for oneDNN, in place, except layers named in ``leave`` and types that oneDNN
     does not multiply on this CPU. From then on the model is for inference only and must not be copied.
     """
-    kinds = (nn.Linear, BFloat16Linear) if has_bfloat16() else nn.Linear
+    classes = (nn.Linear, BFloat16Linear) if has_bfloat16() else nn.Linear
     if torch.backends.mkldnn.is_available():
-        replace_(model, lambda name, child: isinstance(child, kinds) and name not in leave, PackedLinear)
+        replace_(model, classes, PackedLinear, leave)
 
 
 def has_int8() -> bool:
@@ -155,7 +155,7 @@ def has_int8() -> bool:
 def compilable_(model: nn.Module) -> None:
     """Replace each ``Int8Linear`` by a ``CompiledInt8Linear``, in place, if that is faster on this processor."""
     if has_int8():
-        replace_(model, lambda _, child: isinstance(child, Int8Linear), CompiledInt8Linear)
+        replace_(model, Int8Linear, CompiledInt8Linear)
 
 
 def products(precision: str) -> dict[str, object]:
