@@ -24,7 +24,7 @@ from resmlp_mt.nn.memory import PagedMemory
 from resmlp_mt.translate import kernels
 from resmlp_mt.translate.checking import difference
 from resmlp_mt.translate.graphs import Graph, GraphEncoder, StackedSource, check_graphs, reason
-from resmlp_mt.translate.precision import products
+from resmlp_mt.translate.precision import int8_settings
 from resmlp_mt.translate.search import Continuations, StepOptions, continuations
 
 NAMES = "encoder", "first", "later"
@@ -48,7 +48,7 @@ def compiled_model(
         model: returns the model, folded and in the precision; called to compile it and for steps that are not compiled
         threads: how many threads may search at the same time
     """
-    known = cfg, digest, precision, shortlist, products(precision), torch.__version__, kernels.processor()
+    known = cfg, digest, precision, shortlist, int8_settings(precision), torch.__version__, kernels.processor()
     cache = own_cache()
     place = cache / name_of(*known)
     try:

@@ -18,7 +18,7 @@ from resmlp_mt.translate.checking import Sizes, random_sentences
 from resmlp_mt.translate.compiled import NAMES, with_graphs
 from resmlp_mt.translate.graphs import EncoderGraph, Graph, StackedSource
 from resmlp_mt.translate.kernels import CompiledCrossAttention, CompiledMemory, declare, vectors
-from resmlp_mt.translate.precision import compilable_, products, shape_of_packed
+from resmlp_mt.translate.precision import compilable_, int8_settings, shape_of_packed
 from resmlp_mt.translate.search import StepOptions, barred_places, continuations_of, ranked
 
 SETTINGS: dict[str, object] = {
@@ -53,9 +53,8 @@ def compile_(model: EncoderDecoder, precision: str, shortlist: bool, place: Path
     with shape_of_packed():
         for name, graph in zip(NAMES, parts, strict=True):
             program = exported(graph, *(example[name] for example in examples))
-            aoti_compile_and_package(
-                program, package_path=str(place / f"{name}.pt2"), inductor_configs=SETTINGS | products(precision)
-            )
+            settings = SETTINGS | int8_settings(precision)
+            aoti_compile_and_package(program, package_path=str(place / f"{name}.pt2"), inductor_configs=settings)
 
 
 def exported(graph: nn.Module, one: tuple[Tensor, ...], other: tuple[Tensor, ...]) -> ExportedProgram:

@@ -158,7 +158,7 @@ def compilable_(model: nn.Module) -> None:
         replace_(model, Int8Linear, CompiledInt8Linear)
 
 
-def products(precision: str) -> dict[str, object]:
+def int8_settings(precision: str) -> dict[str, object]:
     """Return the compiler's settings for int8 layers, to make code for them for one thread; {} if they need none."""
     if precision != "int8" or not has_int8():
         return {}
