@@ -115,13 +115,13 @@ class OnnxGraph:
         return [torch.from_numpy(each) for each in self.session.run(None, dict(zip(self.inputs, values, strict=True)))]
 
 
-class OnnxDecoder:
+class OnnxDecoder(Side):
     """A decoder that takes its steps by an ONNX graph, with the interface of ``encoder_decoder.Decoder``."""
 
     def __init__(self, graph: OnnxGraph, model: EncoderDecoder):
-        self.graph, self.limit, self.check_positions = graph, model.decoder.limit, model.decoder.check_positions
-        past = graph.session.get_inputs()[1].shape  # L x T x R x C
-        self.layers, self.channels = past[0], past[3]
+        super().__init__(model.decoder.limit, model.decoder.pad)
+        self.graph = graph
+        self.layers, _, _, self.channels = graph.session.get_inputs()[1].shape  # of the past, L x T x R x C
 
     def start(self, source: tuple[Tensor, ...], padding: Tensor, candidates: Tensor | None = None) -> State:
         """Return the state before the first step. ``candidates`` are ignored: all target tokens are scored."""
