@@ -115,9 +115,9 @@ class Translator:
             keep_freed_memory()
         self._searched: Any
         if how.engine == "compiled":
-            known = self.cfg, checksum(place / WEIGHTS), lambda: self.model
+            digest, shortlist = checksum(place / WEIGHTS), self.shortlist is not None
             threads = torch.get_num_threads()
-            self._searched = compiled_model(*known, how.precision, self.shortlist is not None, threads)
+            self._searched = compiled_model(self.cfg, digest, lambda: self.model, how.precision, shortlist, threads)
             if threads > 1:  # each of which translates batches of its own
                 self._map = ThreadPoolExecutor(threads, "translate", torch.set_num_threads, (1,)).map
         elif how.engine == "onnx":
@@ -195,7 +195,7 @@ class Translator:
                 text,
                 self.tokenizer.numbers(pieces),
                 rules.demand(pieces, number == 0),
-                "omission" if text.tagged else asked or "attention" * bool(text.kept),
+                "omission" if text.tagged else asked or ("attention" if text.kept else ""),
             )
             for text in texts
             for number, pieces in enumerate(text.parts)
