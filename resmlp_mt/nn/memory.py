@@ -85,12 +85,12 @@ class PagedMemory(Memory):
         self.tensors = buffer, torch.cat([rows, added], 1)
 
     def make_room(self, steps: int) -> None:
-        """Make room for ``steps`` more positions; make the buffer narrower when half of its beams or more are gone."""
+        """Make room for ``steps`` more positions; change the width for more beams, or for half as many or fewer."""
         if not self.tensors:
             return
         buffer, rows = self.tensors
         (beams, start), (positions, width, channels) = rows.shape, buffer.shape
-        if beams > width or 2 * beams <= width:  # a new search, or half of the sentences are finished
+        if beams > width or 2 * beams <= width:  # after the first step, or half of the sentences are finished
             buffer = self.all()
             rows, positions, width = rows_in_order(0, start, beams, beams, rows.device), start, beams
         if start + steps > positions:
