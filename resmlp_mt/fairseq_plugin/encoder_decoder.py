@@ -170,7 +170,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         if incremental_state is None:
             tokens, shift = self.shift_left(prev_output_tokens)
             (encoded,), (padding,) = encoder_out["encoder_out"], encoder_out["encoder_padding_mask"]
-            x, attentions = self.decode(self.embed(tokens), encoded, padding, (number,))
+            x, attentions = self.decode(tokens, encoded, padding, (number,))
             x = restore_padding(x, shift, length)
         else:  # never padded: fairseq's search starts every sentence in the first column
             self.check_positions(length)

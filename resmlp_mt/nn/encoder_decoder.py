@@ -183,17 +183,17 @@ class Decoder(Stack):
         """Score all positions in one pass, ``B x T -> B x T x V``; ``</s>`` comes first; padded on either side."""
         length = tokens.size(1)
         tokens, shift = self.shift_left(tokens)
-        x, _ = self.decode(self.embed(tokens), encoded, padding)
+        x, _ = self.decode(tokens, encoded, padding)
         return restore_padding(self.project(x), shift, length)
 
     def decode(
-        self, x: Tensor, encoded: Tensor, padding: Tensor | None, attend: Collection[int] = ()
+        self, tokens: Tensor, encoded: Tensor, padding: Tensor | None, attend: Collection[int] = ()
     ) -> tuple[Tensor, Attentions]:
-        """Decode embeddings (T x B x C), all positions in one pass, to the input of ``project`` (B x T x C').
+        """Decode all positions in one pass, ``B x T`` to the input of ``project``, ``B x T x C'``.
 
         Also return the attention of the layers ``attend``.
         """
-        attentions = []
+        x, attentions = self.embed(tokens), []
         for number, layer in enumerate(self.layers):
             x, weights = layer(x, encoded, padding, number in attend)
             attentions.append(weights)

@@ -56,7 +56,7 @@ def test_step_by_step_with_beams_that_change_places_and_a_sentence_that_leaves(b
     encoded, padding = ours.encoder(source)
     of_beams, last = (encoded.repeat_interleave(2, 1), padding.repeat_interleave(2, 0)), (len(ours.decoder.layers) - 1,)
     expected = ours.decoder(previous, *of_beams)
-    _, (*_, weights) = ours.decoder.decode(ours.decoder.embed(previous), *of_beams, last)
+    _, (*_, weights) = ours.decoder.decode(previous, *of_beams, last)
     state, at, rows = ours.decoder.start(encoded, padding), 0, torch.arange(6)
     for width in 1, 2, 1, 3, 1:
         scores, (*_, attention) = ours.decoder.step(previous[rows, at : at + width], state, last)
