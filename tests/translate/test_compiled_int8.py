@@ -6,9 +6,8 @@ import sys
 
 import pytest
 import torch
-from translate.engines import GATED
+from translate.engines import GATED, assert_equal
 from translate.small_folder import SYMBOLS, make
-from translate.test_search import assert_equal
 
 from resmlp_mt.common.files import checksum
 from resmlp_mt.nn.encoder_decoder import fold_
