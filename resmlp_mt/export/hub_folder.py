@@ -22,10 +22,10 @@ from resmlp_mt.fairseq_plugin.trained import Trained
 from resmlp_mt.nn import EncoderDecoder
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import model_folder
+from resmlp_mt.translate.search import BEAM, PENALTY
 
 TOLERANCE = 1e-4
 """Largest difference of scores allowed. In fp32 they differ by about 1e-6; a mistake gives more than this."""
-BEAM = 4
 LONGEST = 200  # most tokens of a translation, without </s>, as in fairseq
 
 _FACE = {"configuration_resmlp": "nn", "modeling_resmlp": "nn", "tokenization_resmlp": "text"}
@@ -224,7 +224,7 @@ def write_hub_folder(
     encoder, decoder = trained.model.encoder, trained.model.decoder
     generation = {
         "num_beams": BEAM,
-        "length_penalty": 1.0,
+        "length_penalty": PENALTY,
         "early_stopping": True,
         "max_length": min(LONGEST + 1, decoder.max_positions()) + 1,  # with </s> at its start
     }
