@@ -26,7 +26,7 @@ from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.lab.trainings import queue, settings
 from resmlp_mt.lab.trainings.log import read_log
 from resmlp_mt.lab.trainings.translation import TranslatingFolder
-from resmlp_mt.nn.mixing_kinds import MLPTokenMixing
+from resmlp_mt.nn.mlp_mixing import MLPTokenMixing
 from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.score.scoring import sacre_bleu
 
