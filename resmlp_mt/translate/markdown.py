@@ -7,14 +7,12 @@ from typing import Any
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.marks import Event, Parts, paired
-from resmlp_mt.translate.markup import KEPT, VOID, add_html
+from resmlp_mt.translate.markup import Reader, add_html
 
 LINE_END = re.compile(r"\r\n?|\n")
 FOLD = re.compile(r"[ \t]*\n[ \t]*")
 FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
 KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>()\[\].,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
-TAG = re.compile(r"<(/?)([a-zA-Z][\w-]*)")
-NOT_TRANSLATED = re.compile(r"""<[^>]*\s(translate=["']?no\b|class=["']?[^"'>]*(?<![\w-])notranslate(?![\w-]))""")
 # How elements are written, if the parser does not say it.
 WRITTEN = {
     "code_inline": re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S),
@@ -134,18 +132,15 @@ def _without_kept(events: Sequence[Event]) -> Iterator[Event]:
         if number < done:
             continue
         done = number + 1
-        if number in pairs and (event.name in KEPT or NOT_TRANSLATED.match(event.raw)):
-            done = pairs[number] + 1
+        if event.kind == "keep":
+            done = pairs.get(number, number) + 1
             event = Event("kept", "".join(each.raw for each in events[number:done]))
         yield event
 
 
 def _kept_or_tag(raw: str) -> Event:
     """Return the event of code, a picture, a comment, or a tag of HTML."""
-    tag = TAG.match(raw)
-    name = tag[2].lower() if tag else ""
+    _, kind, name = Reader(raw).pieces[1]  # code and pictures begin with text
     if name == "br":
         return Event("break", raw, " ")
-    if tag and name not in VOID:
-        return Event("close" if tag[1] else "open", raw, name=name)
-    return Event("kept", raw)
+    return Event("kept" if kind == "text" else kind, raw, name=name)

@@ -33,7 +33,8 @@ class Event(NamedTuple):
     """A piece of a document, in order.
 
     ``kind`` is text; open or close, a tag, where the tags of a pair have the same ``name``; break, the end of a line
-    between words; kept, a part of a sentence that is not translated; block, what separates sentences.
+    between words; kept, a part of a sentence that is not translated; block, what separates sentences. Readers of HTML
+    also have keep, the opening tag of an element that is kept as a whole; ``Parts.add`` does not take it.
     """
 
     kind: str
@@ -231,7 +232,7 @@ def paired(events: Sequence[Event]) -> dict[int, int]:
     opened: list[int] = []
     names: Counter[str] = Counter()  # of those that are open
     for number, event in enumerate(events):
-        if event.kind == "open":
+        if event.kind in ("open", "keep"):
             opened.append(number)
             names[event.name] += 1
         elif event.kind == "close" and names[event.name]:

@@ -26,11 +26,8 @@ REFERENCE = re.compile(f"(&(?:#[0-9]+;?|#[xX][0-9a-fA-F]+;?|{'|'.join(sorted(htm
 WITHIN = (INLINE | VOID | KEPT | {""}) - {"hr", "pre"}  # elements within a sentence, "" is text; all others split it
 
 
-class _Reader(HTMLParser):
-    """A parser that finds where tags and texts begin: place, kind and name. Invalid or unknown HTML is text or kept.
-
-    Kinds are those of ``Event``, and "keep" for the opening tag of an element that is kept as a whole.
-    """
+class Reader(HTMLParser):
+    """Finds where tags and texts begin: place, ``Event``'s kind, and name. Invalid or unknown HTML is text or kept."""
 
     def __init__(self, source: str):
         super().__init__(convert_charrefs=False)
@@ -71,8 +68,8 @@ class _Reader(HTMLParser):
 def add_html(document: Parts, text: str) -> None:
     """Add HTML; attributes, comments, scripts, code, translate="no" and class="notranslate" stay unchanged."""
     events: list[Event] = []
-    pieces = [*_Reader(text).pieces, (len(text), "", "end")]
-    pairs = paired([Event("open" if kind == "keep" else kind, "", name=name) for _, kind, name in pieces])
+    pieces = [*Reader(text).pieces, (len(text), "", "end")]
+    pairs = paired([Event(kind, "", name=name) for _, kind, name in pieces])
     done = 0
     for number, (place, kind, name) in enumerate(pieces[:-1]):
         if number < done:
