@@ -8,9 +8,10 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.translate.marks import BULLETS, Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
-BREAK = re.compile(r"((?<![^\S\n])[^\S\n]*\n\s*)")
+LINE_END = r"(?<![^\S\n])[^\S\n]*\n\s*"  # with the space around it
+BREAK = re.compile(f"({LINE_END})")
 QUOTE = "> \t"  # what a line begins with that an e-mail quotes
-QUOTED_BREAK = re.compile(rf"{BREAK.pattern[:-1]}[{QUOTE}]*)")
+QUOTED_BREAK = re.compile(f"({LINE_END}[{QUOTE}]*)")
 NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
 ITEM = re.compile(rf"^(?:[{BULLETS}]|(?:\d{{1,3}}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
@@ -53,13 +54,14 @@ def _kind(line: str) -> tuple[bool, int]:
 
 def _goes_on(lines: Sequence[str]) -> list[bool]:
     """For each line of a paragraph but the last, return whether its sentence goes on in the next line."""
-    width = max(map(len, lines), default=0)
-    filled = [len(line) + 1 + len(following.split()[0]) > width for line, following in pairwise(lines)]
-    wrapped = all(filled) and len(lines) > 2
-    tabs = [TAB.search(f"{ITEM.sub('', line)}\n{following}") for line, following in pairwise(lines)]
+    width, pairs = max(map(len, lines)), list(pairwise(lines))
+    # no line had room for the next line's first word
+    wrapped = len(pairs) > 1 and all(len(line) + 1 + len(following.split()[0]) > width for line, following in pairs)
     return [
-        width >= NARROWEST and (wrapped or following[0].islower()) and not tab
-        for following, tab in zip(lines[1:], tabs, strict=True)
+        width >= NARROWEST
+        and (wrapped or following[0].islower())
+        and not TAB.search(f"{ITEM.sub('', line)}\n{following}")
+        for line, following in pairs
     ]
 
 
