@@ -13,13 +13,14 @@ LINE_END = re.compile(r"\r\n?|\n")
 FOLD = re.compile(r"[ \t]*\n[ \t]*")
 FRONT_MATTER = re.compile(r"\A---\r?\n(?:.*?\n)??(---|\.\.\.)\r?\n", re.S)
 KEPT_TEXT = re.compile(r"(https?://[^\s<>()]*[^\s<>()\[\].,;:!?'\"*_]|\[\^[^\]]+\]:?|^\[(?:[ xX]|![A-Z]+)\](?=\s|$))")
+LINKED = r"(\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"  # behind a text in brackets: an address, or a label
 # How elements are written, if the parser does not say it.
 WRITTEN = {
     "code_inline": re.compile(r"(`+)(?!`).+?(?<!`)\1(?!`)", re.S),
-    "image": re.compile(r"!\[(\\.|[^\[\]\\]|\[[^\[\]]*\])*\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"),
+    "image": re.compile(r"!\[(\\.|[^\[\]\\]|\[[^\[\]]*\])*\]" + LINKED),
     "autolink": re.compile(r"[^<>]*"),
     "link_open": re.compile(r"[\[<]"),
-    "link_close": re.compile(r">|\](\((\\.|[^()\\]|\([^()]*\))*\)|\[[^\]]*\])?"),
+    "link_close": re.compile(r">|\]" + LINKED),
     "softbreak": re.compile(r"\n"),
     "hardbreak": re.compile(r"\\?\n"),
 }
