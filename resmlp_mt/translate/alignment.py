@@ -47,25 +47,25 @@ def omission(model: Any, source: Sequence[int], tokens: Sequence[int], batch_tok
 
 def character_alignment(source: str, translation: Any) -> np.ndarray:
     """Return the probability that each of U translated words goes with the first c of C source characters, U x C+1."""
-    texts, others = ([each.group() for each in WORD.finditer(text)] for text in (source, translation.text))
-    place, other = (np.arange(len(each)) / max(1, len(each)) for each in (texts, others))
-    seen = np.exp(-len(texts) * abs(place[None, :] - other[:, None]))  # without an alignment, by position
+    words, others = WORD.findall(source), WORD.findall(translation.text)
+    place, other = (np.arange(len(each)) / max(1, len(each)) for each in (words, others))
+    seen = np.exp(-len(words) * abs(place[None, :] - other[:, None]))  # without an alignment, by position
     if translation.alignment and others:
         # entities have no tokens: as one character each, they do not hide the tokens after them from piece_starts
         short = [ENTITY.sub(chr(FIRST), text) for text in (source, translation.text)]
         numbers = word_numbers(translation.source_tokens, short[0], WORD)
         other_numbers = word_numbers(translation.tokens, short[1], WORD)
-        rows = np.array(word_alignment(translation.alignment, numbers, other_numbers, (texts, others)))[:, :-1]
+        rows = np.array(word_alignment(translation.alignment, numbers, other_numbers, (words, others)))[:, :-1]
         seen = UNSEEN + rows / np.maximum(rows.sum(1, keepdims=True), 1e-9)
-    for number, text in enumerate(others):
-        if not text.isalpha() and texts.count(text) == others.count(text):  # a number, punctuation or an entity
-            same = [each for each, word in enumerate(texts) if word == text]
+    for number, word in enumerate(others):
+        if not word.isalpha() and words.count(word) == others.count(word):  # a number, punctuation or an entity
+            same = [each for each, one in enumerate(words) if one == word]
             seen[number] = UNSEEN
-            seen[number, same[others[:number].count(text)]] = 1
+            seen[number, same[others[:number].count(word)]] = 1
     sure = smoothed(seen)
     shares = np.zeros((len(others), len(source) + 1))
-    for number, word in enumerate(WORD.finditer(source)):
-        shares[:, word.start() + 1 : word.end() + 1] = sure[:, number : number + 1] / len(word[0])
+    for number, found in enumerate(WORD.finditer(source)):
+        shares[:, found.start() + 1 : found.end() + 1] = sure[:, number : number + 1] / len(found[0])
     return shares.cumsum(1)
 
 
