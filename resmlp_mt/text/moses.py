@@ -10,9 +10,9 @@ from sacremoses.corpus import NonbreakingPrefixes
 
 # For patterns that are not plain characters: a string that every text changed by them contains.
 _HOLDS = {r" +": "  "}
-_AMOUNT = re.compile(r"(\d [$£¥€])(?=[^\W\d]|\()")
-_GROUP = re.compile(r"(?<!\\)\([^()]*\)")
-_PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")
+_AMOUNT = re.compile(r"(\d [$£¥€])(?=[^\W\d]|\()")  # behind which Moses' rules took the space away
+_GROUP = re.compile(r"(?<!\\)\([^()]*\)")  # a group of a pattern
+_PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")  # characters that stand for themselves
 
 
 def has_abbreviations(lang: str) -> bool:

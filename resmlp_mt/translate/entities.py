@@ -77,7 +77,8 @@ def placed(
             gap = min(possible, key=lambda gap: abs(gap * len(source) - before * len(target)))
         else:
             near = [DECAY ** (before - 1 - n) if n < before else -(DECAY ** (n - before)) for n in range(len(source))]
-            parted = [0.0, *np.cumsum(weights @ np.array(near, weights.dtype))]  # index: gap
+            # by gap: how much more the tokens before it attend to the source before the entity than to that after it
+            parted = [0.0, *np.cumsum(weights @ np.array(near, weights.dtype))]
             gap = max(reversed(possible), key=parted.__getitem__)
         runs.setdefault(gap, []).append(run[0][0])
     start = WORD_START if subwords == "sentencepiece" else ""

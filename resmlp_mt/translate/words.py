@@ -38,7 +38,7 @@ def piece_starts(pieces: Sequence[str], text: str) -> list[int]:
     A token that is not in the text (a quote that was normalized) is placed after the token before it.
     """
     starts: list[int] = []
-    at, guess, reach = 0, 0, AHEAD
+    at, guess, reach = 0, 0, AHEAD  # the ends of the last token that was found and of the last one, and how far to look
     for token in _tokens(pieces):
         spelled = "".join(token)
         first = text.find(spelled, at, at + len(spelled) + reach)
