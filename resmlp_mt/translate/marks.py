@@ -262,16 +262,19 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
         if kind in ("open", "close") and texts[number] == texts[partners.get(number, number)]:
             done = partners.get(number, number) + 1
             kind = "kept"
-        while kind == "break" and done < len(events) and events[done].kind == "break":
-            done += 1
         if kind == "break":
-            broken = events[number:done]
-            tags = sum(event.name == "hardbreak" or event.raw.lower().startswith("<br") for event in broken)
-            following = "".join(event.text for event in events[done : done + 3]).lstrip()
-            if tags > (0 if MARK.match(following) else 1):
-                kind = "block"  # the end of a paragraph, or of a list's line
+            while done < len(events) and events[done].kind == "break":
+                done += 1
+            if _end_sentence(events[number:done], events[done : done + 3]):
+                kind = "block"
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
+
+
+def _end_sentence(breaks: Sequence[Event], following: Sequence[Event]) -> bool:
+    """Whether adjacent breaks end a sentence: two ``<br>`` a paragraph's, one that of an item before the next item."""
+    tags = sum(each.name == "hardbreak" or each.raw.lower().startswith("<br") for each in breaks)
+    return tags > (0 if MARK.match("".join(each.text for each in following).lstrip()) else 1)
 
 
 def _best_run(gains: np.ndarray, words: Sequence[int]) -> list[int]:
