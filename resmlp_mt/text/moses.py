@@ -8,8 +8,6 @@ from typing import Any
 from sacremoses import MosesDetokenizer, MosesPunctNormalizer, MosesTokenizer
 from sacremoses.corpus import NonbreakingPrefixes
 
-# For patterns that are not plain characters: a string that every text changed by them contains.
-_HOLDS = {r" +": "  "}
 _AMOUNT = re.compile(r"(\d [$£¥€])(?=[^\W\d]|\()")  # behind which Moses' rules took the space away
 _GROUP = re.compile(r"(?<!\\)\([^()]*\)")  # a group of a pattern
 _PLAIN = re.compile(r"(?:[^\\.^$*+?{}\[\]|()]|\\\W)*")  # characters that stand for themselves
@@ -22,8 +20,10 @@ def has_abbreviations(lang: str) -> bool:
 
 def spelled_out(pattern: str) -> str:
     """Return a string that every text changed by the rule ``pattern`` contains; empty if none is easy to find."""
+    if pattern == r" +":
+        return "  "  # it makes one space of several
     runs = [run for run in _GROUP.split(pattern) if _PLAIN.fullmatch(run)]
-    return _HOLDS.get(pattern) or re.sub(r"\\(.)", r"\1", max(runs, key=len, default=""))
+    return re.sub(r"\\(.)", r"\1", max(runs, key=len, default=""))
 
 
 def detokenizer(lang: str, escaped: bool = True) -> Callable[[str], str]:
