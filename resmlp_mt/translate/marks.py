@@ -247,7 +247,7 @@ def paired(events: Sequence[Event]) -> dict[int, int]:
 def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
     """Yield the events, each with a text: a placeholder for what is kept.
 
-    Tags without text between them, or without a partner, are kept; adjacent breaks become one.
+    Tags without text between them, or without a partner, are kept; breaks with only space between them become one.
     """
     taken = set(re.findall(r"\{\d+\}", "".join(event.text for event in events)))
     names = (each for number in count() if (each := f"{{{number}}}") not in taken)
@@ -263,7 +263,7 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
             done = partners.get(number, number) + 1
             kind = "kept"
         if kind == "break":
-            while done < len(events) and events[done].kind == "break":
+            while done < len(events) and events[done].kind in ("break", "text") and not events[done].text.strip():
                 done += 1
             if _end_sentence(events[number:done], events[done : done + 3]):
                 kind = "block"

@@ -58,7 +58,7 @@ def test_line_ends_stand_at_the_same_share_of_the_text():
     source = "one <i>two</i><br/>\n three <br>four"
     assert put(source, translation("one two three four")) == "one <i>two</i><br/>\n three<br>four"
     assert put(source, translation("one two three four", [0])) == "<i>one</i><br/>\n <br>"
-    several = document_of("one<br><br/>two<br>\n <BR>three<br>x<br> &bull; y<br>-z", "html")
+    several = document_of("one<br>&nbsp;<br/>two<br>\n <BR>three<br>x<br> &bull; y<br>-z", "html")
     assert several.sentences == ["one", "two", "three x", "y -z"]
     assert document_of("A dog<a>[1]</a><a>[2]</a><a></a>.", "html").sentences == ["A dog[1][2]{0}."]
     assert document_of("</a><a>Two</a> men", "html").sentences == ["{0}Two men"]
