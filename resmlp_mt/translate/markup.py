@@ -16,8 +16,8 @@ def _names(text: str) -> frozenset[str]:
 
 
 INLINE = _names(
-    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rp rt ruby s small span strike strong "
-    "sub sup time tt u var"
+    "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark picture q rp rt ruby s small span strike "
+    "strong sub sup time tt u var"
 )
 VOID = _names("area base br col embed hr img input link meta param source track wbr")
 KEPT = _names("audio canvas code iframe kbd math noscript object pre samp script style svg template textarea video")

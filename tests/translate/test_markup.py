@@ -42,7 +42,7 @@ def put(source, *translations):
         ("<i><b translate=no>x y</i> x</b> A dog", "<i><b translate=no>x y</i> x</b> dog A"),
         ("<b><code>x y</b></code> A dog", "<b><code>x y</b></code> dog A"),
         ("A dog<script>A dog", "dog A<script>A dog"),
-        ("A <a href='x'><img></a> <i> </i> dog", "dog <i> </i> <a href='x'><img></a> A"),
+        ("A <a><picture><img></picture></a> <i> </i> dog", "dog <i> </i> <a><picture><img></picture></a> A"),
         ("<a href='x'><h1>A red dog</h1><b>runs</b></a>", "<a href='x'><h1>dog red A</h1><b>runs</b></a>"),
         ("<i>A dog. It</i> runs fast", "<i>. dog A</i> fast runs <i>It</i>"),
         ("<b>छोटी</b> कमी Mu\u0308ller", "Mu\u0308ller कमी <b>छोटी</b>"),
