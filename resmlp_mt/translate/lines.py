@@ -82,16 +82,16 @@ class LineTranslator:
         for each in translations:
             columns = [f"{each.score:.4f}", each.text] if self._work.scores else [each.text]
             if self._work.options.alignment and each.alignment is not None:
-                columns.append(moses(links(each.alignment)))
+                columns.append(pharaoh(links(each.alignment)))
             if self._work.alignments:
                 if each.word_links is None:
                     raise UserError("--alignments: the model has no cross-attention: give --alignment-by omission")
-                columns.append(moses(each.word_links))
+                columns.append(pharaoh(each.word_links))
             yield "\t".join(columns)
 
 
-def moses(pairs: Iterable[tuple[int, int]]) -> str:
-    """Return links as Moses writes them: ``0-0 1-2``, source first."""
+def pharaoh(pairs: Iterable[tuple[int, int]]) -> str:
+    """Return links in the format of Pharaoh and Moses: ``0-0 1-2``, source first."""
     return " ".join(f"{source}-{target}" for source, target in pairs)
 
 
