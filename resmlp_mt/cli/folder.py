@@ -76,7 +76,7 @@ def translate() -> argparse.ArgumentParser:
 
 def _translate(args: argparse.Namespace) -> None:
     if args.glossary:
-        from resmlp_mt.translate.constraints import read_glossary
+        from resmlp_mt.translate.rules import read_glossary
 
         args.glossary = read_glossary(args.glossary)
     options, engine = given(args, Options), given(args, EngineOptions)
@@ -164,7 +164,7 @@ def _serve(args: argparse.Namespace) -> None:
     if not all(map(importlib.util.find_spec, ("markdown_it", "pydantic", "sentencex", "starlette", "uvicorn"))):
         raise UserError("serve needs more packages: pip install markdown-it-py pydantic sentencex starlette uvicorn")
     from resmlp_mt.serve.server import server_of
-    from resmlp_mt.translate.constraints import Rules, read_glossary
+    from resmlp_mt.translate.rules import Rules, read_glossary
     from resmlp_mt.translate.translator import Translator
 
     glossary = read_glossary(args.glossary) if args.glossary else ()

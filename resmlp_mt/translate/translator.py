@@ -21,12 +21,13 @@ from resmlp_mt.nn.token_mixing import TokenMixing
 from resmlp_mt.text.subwords import WORD_START
 from resmlp_mt.translate.alignment import omission
 from resmlp_mt.translate.compiled import compiled_model
-from resmlp_mt.translate.constraints import Constraints, Demand, Rules, rules_of
+from resmlp_mt.translate.constraints import Constraints, Demand
 from resmlp_mt.translate.entities import masked, placed, restored, spaced
 from resmlp_mt.translate.graphs import FOLDER, OnnxModel, reason
 from resmlp_mt.translate.model_folder import SHORTLIST, WEIGHTS, find_folder, load_model, load_settings
 from resmlp_mt.translate.options import EngineOptions, Options
 from resmlp_mt.translate.precision import keep_freed_memory, lower_precision_, pack_
+from resmlp_mt.translate.rules import Rules, rules_of
 from resmlp_mt.translate.search import BEAM, PENALTY, Hypothesis, search
 from resmlp_mt.translate.shortlist import read_shortlist
 from resmlp_mt.translate.words import links, piece_starts, word_alignment, word_numbers, word_scores

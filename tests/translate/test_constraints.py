@@ -21,8 +21,9 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.subwords import SentencePieces
 from resmlp_mt.text.tokenizer import SPECIAL, TextSettings, Tokenizer
 from resmlp_mt.translate import lines as line_by_line
-from resmlp_mt.translate.constraints import Constraints, Demand, Rules, TargetWords, rules_of
+from resmlp_mt.translate.constraints import Constraints, Demand, TargetWords
 from resmlp_mt.translate.options import Options
+from resmlp_mt.translate.rules import Rules, rules_of
 from resmlp_mt.translate.search import search
 from scripts import in_process
 
