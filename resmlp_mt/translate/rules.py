@@ -25,7 +25,7 @@ class Rules:
         phrases = [joined(" ".join(pieces_of(tokenizer, text, "avoid")), subwords) for text in avoid]
         self.words = TargetWords(tokenizer.target, subwords, {*phrases, *map(capital, phrases)})
         self.prefix = [] if prefix is None else numbers_of(tokenizer, prefix, "prefix")
-        given = [(self.prefix, prefix or "")]
+        given = [(self.prefix, prefix or "")]  # what is forced, and its text
         self._terms: dict[tuple[str, ...], list[list[int]]] = {}  # forms by the words of a source term
         for term, *targets in glossary:
             pieces = pieces_of(tokenizer, term, "glossary", target=False)
@@ -47,11 +47,7 @@ class Rules:
             if UNKNOWN not in form and not text == words == tokenizer.decode(form):
                 key = words.replace("@-@", "-").replace(" ", "")
                 self._given[key] = text
-                spelled, letter = " ?".join(map(re.escape, key)), IN_WORD.pattern
-                before = f"(?<!{letter})" if within_word(key[0]) else ""
-                behind = f"(?!{letter})" if within_word(key[-1]) else ""
-                # a prefix is only at the beginning
-                patterns[key] = rf"\A{spelled}" if form is self.prefix else f"{before}{spelled}{behind}"
+                patterns[key] = pattern_of(key, at_start=form is self.prefix)
         self._changed = re.compile("|".join(patterns[key] for key in sorted(patterns, key=len, reverse=True)))
 
     def respelled(self, text: str) -> str:
@@ -77,6 +73,16 @@ class Rules:
                 found.append(self._terms[key])
             start += len(key) if key else 1
         return found
+
+
+def pattern_of(key: str, at_start: bool) -> str:
+    """Return a pattern of whole words that are ``key`` without their spaces; ``at_start``: of a prefix."""
+    spelled, letter = " ?".join(map(re.escape, key)), IN_WORD.pattern
+    if at_start:
+        return rf"\A{spelled}"
+    before = f"(?<!{letter})" if within_word(key[0]) else ""
+    behind = f"(?!{letter})" if within_word(key[-1]) else ""
+    return f"{before}{spelled}{behind}"
 
 
 rules_of = lru_cache(maxsize=16)(Rules)
