@@ -203,8 +203,9 @@ def translate_file(
     if alignments and (not out or alignments.resolve() == out.resolve() or work.options.n_best > 1 or work.json):
         problem = "needs --output, another name than that, and no --n-best or --json"
         raise UserError(f"--alignments {alignments}: {problem}")
-    if str(out).endswith(".gz"):
-        raise UserError(f"{out}: would be plain text: give a name that does not end in .gz")
+    for each in out, alignments:
+        if str(each).endswith(".gz"):
+            raise UserError(f"{each}: would be plain text: give a name that does not end in .gz")
     if not (path or sys.stdin) or not (out or sys.stdout):  # closed by the shell's <&- or >&-
         raise UserError("standard input or output is closed: give --input and --output")
     lines = files.binary_lines(files.open_input(path) if path else sys.stdin.buffer, work.name)

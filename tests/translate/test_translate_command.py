@@ -145,6 +145,7 @@ def test_options_reach_the_translator(run, folder, too_long, capsys):
         (b"", ["--input", "none"], "none: no such file"),
         (b"", ["--resume"], "--resume needs --output, the file to continue"),
         (b"", ["--output", "b.gz"], "b.gz: would be plain text: give a name that does not end in .gz"),
+        (b"", ["--output", "b", "--alignments", "c.gz"], "c.gz: would be plain text: give a name that does"),
         (b"", ["--output", "."], ".: is there already: move it away, or choose another name"),
         (b"", ["--alignments", "a"], "--alignments a: needs --output, another name"),
         (b"", ["--alignments", "a", "--output", "b", "--n-best", 2], "--alignments a: needs --output, another"),
