@@ -354,8 +354,10 @@ def run(args: argparse.Namespace) -> None:
     markdown, record, *pictures = (out / name for name in recipe.table_files)
     check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])
     check_replaced(next(out.glob("table*.json"), record), [markdown, *pictures])  # or the record of another subset
-    empty(rows, retrain)
-    failed = train_all([row for row in rows if row.name in only], args.jobs) if not args.table else []
+    failed = []
+    if not args.table:
+        empty(rows, retrain)
+        failed = train_all([row for row in rows if row.name in only], args.jobs)
     table, before = make_table(recipe, rows, expected, about), JsonFile(record).values
     print(table.as_text())
     lost = {*before.get("names", ()), *before.get("seeds", ())} - {*recipe.rows, *recipe.seeds}

@@ -239,8 +239,10 @@ def run(args: argparse.Namespace) -> None:
     check_outputs([out, record, *others], [args.recipe, reference, data])
     check_replaced(record, others)
     cells = grid.cell_folders(recipe, plans, out, data)
-    empty(cells, retrain)
-    failed = train_all(cells, args.jobs, {cell.name: cell.plan.seconds for cell in cells}) if not args.table else []
+    failed: list[str] = []
+    if not args.table:
+        empty(cells, retrain)
+        failed = train_all(cells, args.jobs, {cell.name: cell.plan.seconds for cell in cells})
     vocabulary = len(read_dictionary(data / f"dict.{recipe.langs[1]}.txt"))
     runs = [grid.read_run(cell, vocabulary, text) for cell in cells if cell.finished]
     runs.sort(key=lambda run: order.index(run.cell))
