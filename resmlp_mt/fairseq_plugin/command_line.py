@@ -70,12 +70,14 @@ def _problems(given: argparse.Namespace) -> Iterator[str]:
             if number is not None and not number >= least:
                 yield f"{spelled(name)} is {number}: give {least} or more"
     for name in "model_overrides", "optimizer_overrides", "eval_bleu_args", "eval_bleu_detok_args":
-        text = get(name, "{}")
+        text = get(name)
+        if text is None:
+            continue
         with contextlib.suppress(ValueError):
             overrides = evaluate(text) if name.endswith("overrides") else json.loads(text)
             if isinstance(overrides, dict) and all(str(each).isidentifier() for each in overrides):
                 continue
-        yield f"{spelled(name)} {text}: give a dictionary of options, such as '{{\"name\": 1}}'"
+        yield f"{spelled(name)} {text}: give a dictionary of options, such as '{{\"dropout\": 0}}'"
     if not get("path", "given"):
         yield "--path is missing: give a checkpoint, or several with : between them"
     has_gpu = torch.cuda.is_available()

@@ -130,4 +130,5 @@ def test_a_dry_run_tells_cells_and_hours_and_writes_nothing(scale, trained, writ
     (work / "tokens.de").write_text("ein Satz .\n" * 6)
     with pytest.raises(UserError, match=r"tokens\.de: tokens, not running text"):
         scale(write_study(("valid.de", "tokens.de")), "--dry-run")
+    (work / "tokens.de").unlink()
     assert not trained and not (tmp_path / "out").exists()
