@@ -32,8 +32,8 @@ it attends to most, as SOURCE-TARGET (0-0 1-2), counted from 0; words are split 
 CHECK = """report on standard error which numbers of a line are missing or new in its translation; 1,000 equals
 1.000, number words are ignored"""
 DOCUMENT = """translate a whole file: .txt, .html, .md (CommonMark with tables) or .srt, by its name. Tags, code and
-line ends stay in their places. Instead of --input and --output; one process; not with --prefix, --alignment, --scores
-and --json"""
+line ends stay in their places. Instead of --input and --output; one process; not with --resume, --prefix, --n-best,
+--scores, --json, --alignment and --alignments"""
 JOBS = """processes, never more than cores. Each has its own model and its share of the cores (or --threads). Often
 faster than threads, but takes more memory; the translations are the same for any number"""
 SHORTLIST = """

@@ -7,10 +7,11 @@ from resmlp_mt.cli.arguments import add_flag, add_number, add_path, command_pars
 from resmlp_mt.data.languages import check_name
 
 ROWS = """
-Every row has a folder, OUT/ROW. After a break, run the command again: each row continues from its last checkpoint and
-ends with the weights of an unbroken run. Finished rows are not run again. A row whose options or data have changed
-needs --retrain. The table is OUT/table.md, table.json and, with matplotlib, table.png and training.png (of the
-validation set: table.valid.md and so on). A recipe (examples/ablations/README.md) may also be a search: OUT/tuning.md.
+Every row has a folder, OUT/ROW, or OUT/seedN/ROW if the recipe has seeds. After a break, run the command again: each
+row continues from its last checkpoint and ends with the weights of an unbroken run. Finished rows are not run again. A
+row whose options or data have changed needs --retrain. The table is OUT/table.md, table.json and, with matplotlib,
+table.png and training.png (of the validation set: table.valid.md and so on). A recipe (examples/ablations/README.md)
+may also be a search: OUT/tuning.md.
 
 example:
   resmlp-mt ablate examples/ablations/variants.yaml --work work/multi30k --jobs 2 --rows paper none
