@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from builders import EOS, PAD, batch, build, dictionary, pairs
+from builders import EOS, PAD, batch, build, pairs
 from fairseq.sequence_generator import SequenceGenerator
 from translate.engines import assert_equal
 
@@ -18,20 +18,18 @@ MODELS = [
     {"no_cross_attention": True},
     {"separate": True},
     {"adaptive_softmax_cutoff": [10, 20], "criterion": "adaptive_loss"},
-    *({"words": words} for words in (6, 600)),  # of many words, the best are found by blocks
+    {"words": 6},
 ]
 OPTIONS = [{}, {"beam": 1}, {"beam": 5}, {"length_penalty": 1.4}, {"length_penalty": 0.0}, {"max_len_b": 3}]
 OPTIONS += [{"max_len_a": 0.7, "max_len_b": 2}, {"max_len_a": 3.0}]  # the last: more than the model's positions
 CASES = [*(({}, options) for options in OPTIONS), *((variant, {"max_len_b": 12}) for variant in MODELS)]
 
 
-def by_fairseq(model, sources, options, words=40):
+def by_fairseq(model, sources, options):
     """Return what fairseq finds in the form of ``search``; the attention is S x T."""
     penalty = 1.0 if options.length_penalty is None else options.length_penalty
     how = {"max_len_a": options.max_len_a, "max_len_b": options.max_len_b, "normalize_scores": penalty > 0}
-    generator = SequenceGenerator([model], dictionary(words), options.beam or 4, len_penalty=penalty, **how)
-    # the size of the model's dictionary, which may have more symbols than this one
-    generator.vocab_size = len(model.decoder.dictionary)
+    generator = SequenceGenerator([model], model.decoder.dictionary, options.beam or 4, len_penalty=penalty, **how)
     tokens = batch(sources, left_pad=True)
     found = generator.generate([model], {"net_input": {"src_tokens": tokens, "src_lengths": tokens.ne(PAD).sum(1)}})
     for one in (one for each in found for one in each):
@@ -57,7 +55,7 @@ def test_same_hypotheses_and_scores(variant, options):
     sources = [[4 + (token - 4) % words if token > EOS else token for token in source] for source in SOURCES]
     # one at a time if fairseq's longest translation depends on the longest sentence of the batch
     batches = [[source] for source in sources] if options.max_len_a else [sources]
-    expected = [found for each in batches for found in by_fairseq(model, each, options, words)]
+    expected = [found for each in batches for found in by_fairseq(model, each, options)]
     assert_equal(search(ours, batch(sources), options), expected)
     assert all(len(each) == (options.beam or 4) for each in expected)
 
@@ -70,10 +68,9 @@ def test_sentences_end_at_different_steps_and_too_long_ones_are_errors(trained):
         search(trained[1], batch(pairs((65, 1))[0]), Options())
 
 
-@pytest.mark.parametrize("words", [40, 600])
 @pytest.mark.parametrize("left_pad", [False, True])
-def test_a_sentence_is_alone(left_pad, words):
-    _, ours = ready(words=words)
+def test_a_sentence_is_alone(trained, left_pad):
+    _, ours = trained
     options = Options(max_len_a=0.7, max_len_b=2)
     alone = [search(ours, batch([source]), options)[0] for source in SOURCES]
     assert_equal(search(ours, batch(SOURCES, left_pad, extra=3), options), alone, 1e-6)
