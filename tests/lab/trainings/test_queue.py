@@ -40,7 +40,7 @@ def test_processor_time_is_that_of_the_whole_process_and_its_children(command, t
     assert -0.05 < told[-1] - float(seconds) < 0.45  # it ends after it printed this; nothing is counted twice
 
 
-def test_a_failure_is_told_with_the_last_line_of_the_log(command, tmp_path):
+def test_a_failure_is_told_with_the_last_line_of_the_log(command):
     with pytest.raises(UserError, match=r"code failed: the disk is full \(see .*log\)"):
         command("import sys\nsys.exit('at first\\nthe disk is full\\n')")
     with pytest.raises(UserError, match="code killed by signal 9"):
