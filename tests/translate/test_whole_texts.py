@@ -159,6 +159,7 @@ def test_numbers_of_a_file_that_are_missing_are_told(run_on, capsys):
     [
         (b"A man.\n\xff\n", [], "in.txt:2: not UTF-8 ("),
         (b"A man.", ["in.txt", "in.txt"], "in.txt: would be written over the input in.txt"),
+        (b"A man.", ["in.txt", "old.txt"], "old.txt: is there already: move it away, or choose another name"),
         (b"A man.", ["in.doc", "out.doc"], "in.doc, out.doc: give two names that end alike, in .txt, .html, .htm, "),
         (b"A man.", ["in.txt", "out.txt", "--prefix", "Ein"], "--document cannot be combined with --prefix"),
         (b"A man.", ["in.txt", "out.txt", "--json"], "--document cannot be combined with --json"),
@@ -170,19 +171,12 @@ def test_numbers_of_a_file_that_are_missing_are_told(run_on, capsys):
         (b"1\n", ["in.srt", "out.srt"], "in.srt: line 2: is not times such as 00:00:01,000"),
     ],
 )
-def test_mistakes_leave_nothing(run_on, tmp_path, content, files, message):
+def test_mistakes_leave_all_as_it_was(run_on, tmp_path, content, files, message):
+    (tmp_path / "old.txt").write_text("mine")
     with pytest.raises(SystemExit) as end:
         run_on(content, *files)
     assert str(end.value.code).startswith(message)
-    assert len(list(tmp_path.iterdir())) == 1
-
-
-def test_nothing_is_replaced(run_on, tmp_path):
-    (tmp_path / "out.txt").write_text("mine")
-    with pytest.raises(SystemExit) as end:
-        run_on(b"A man.")
-    assert str(end.value.code).startswith("out.txt: is there already: move it away, or choose another name")
-    assert (tmp_path / "out.txt").read_text() == "mine"
+    assert len(list(tmp_path.iterdir())) == 2 and (tmp_path / "old.txt").read_text() == "mine"
 
 
 @pytest.mark.parametrize(("package", "kind"), [("sentencex", "text"), ("markdown_it", "markdown")])
