@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -14,9 +15,9 @@ from translate.small_folder import TEXTS
 from resmlp_mt import Translator
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.text.tokenizer import END, UNKNOWN
-from resmlp_mt.translate import translator as translate_module
 from resmlp_mt.translate.alignment import WORD
 from resmlp_mt.translate.documents import document_of
+from resmlp_mt.translate.search import search
 
 ADDRESS = "https://www.example.org/far/longer"
 
@@ -148,12 +149,11 @@ def test_deep_html():
 
 
 def test_omission_is_how_much_likelier_a_token_is_with_each_of_the_source_s(folder, monkeypatch):
-    translator, asked = Translator(folder), []
-    plain = translate_module.search
-    spy = lambda model, source, how, *more: asked.append(how.alignment) or plain(model, source, how, *more)  # noqa: E731
-    monkeypatch.setattr(translate_module, "search", spy)
+    translator, watched = Translator(folder), Mock(wraps=search)
+    monkeypatch.setattr("resmlp_mt.translate.translator.search", watched)
     (found,) = translator.translate(TEXTS[:1], alignment=True, alignment_by="omission", batch_tokens=40)
-    assert found.text == translator.translate(TEXTS[0]).text and asked == [False, False]  # the fast decoder is used
+    assert found.text == translator.translate(TEXTS[0]).text
+    assert [call.args[2].alignment for call in watched.call_args_list] == [False, False]  # the fast decoder is used
     source = translator.tokenizer.encode(TEXTS[0])
     target = translator.tokenizer.numbers(found.tokens, target=True)
 

@@ -3,6 +3,7 @@
 import html
 import re
 import sys
+from unittest.mock import Mock
 
 import pytest
 from translate.documents import PAGES, reversed_words, same, translation
@@ -111,14 +112,14 @@ def test_markup_of_markdown_goes_with_its_words():
 
 def test_the_text_is_what_the_sentences_alone_become(translator, monkeypatch):
     """A real model: the translations are the same as without tags, which alone need alignments."""
-    aligned = []
-    spy = lambda model, source, *more: aligned.append(source) or omission(model, source, *more)  # noqa: E731
-    monkeypatch.setattr("resmlp_mt.translate.translator.omission", spy)
+    watched = Mock(wraps=omission)
+    monkeypatch.setattr("resmlp_mt.translate.translator.omission", watched)
     source = "<p>The <b>hen</b> in <i>there</i>. A man.</p><p>Is <a href='x'>it</a> the other?</p>"
     found = translate_text(translator, source, "html", beam=2)
     plain = [each.text for each in translator.translate(["The hen in there.", "A man.", "Is it the other?"], beam=2)]
     assert html.unescape(re.sub("<[^>]*>", "", found)) == f"{plain[0]} {plain[1]}{plain[2]}"
     assert re.sub("[^<]*(<[^>]*>)", r"\1", found) == re.sub("[^<]*(<[^>]*>)", r"\1", source)
+    aligned = [call.args[1] for call in watched.call_args_list]
     assert aligned == list(map(translator.tokenizer.encode, ["The hen in there.", "Is it the other?"]))
     monkeypatch.setattr("resmlp_mt.translate.documents.WINDOW", 1)
     with pytest.raises(UserError, match="tokens, but the model takes"):  # before any sentence is translated
