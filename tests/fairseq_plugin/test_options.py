@@ -1,13 +1,12 @@
-"""Presets, impossible options, initial values of layers, and old checkpoints, which lack newer options."""
+"""Presets, impossible options, and initial values of layers."""
 
 from argparse import Namespace
 from collections import Counter
 
 import pytest
 import torch
-from builders import build, dictionary
+from builders import build
 
-from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
 from resmlp_mt.nn import Aff
@@ -108,20 +107,6 @@ def test_embeddings_are_taken_from_a_file(tmp_path):
     (tmp_path / "words.vec").write_text(f"1 64\nw1 {' '.join(map(str, range(64)))}\n")
     model = build(separate=True, encoder_embed_path=str(tmp_path / "words.vec"), scatter=0)
     assert model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w1")].tolist() == list(range(64))
-
-
-def test_a_checkpoint_from_before_these_options_is_the_paper_s_model():
-    args = Namespace()
-    apply_preset(args, "resmlp_transformer_tiny")
-    for name in [*vars(args)]:
-        if name.startswith(("mixing_", "token_")) or name == "norm":
-            delattr(args, name)
-    task = Namespace(source_dictionary=dictionary(), target_dictionary=dictionary())
-    names = ResMLPTransformerModel.build_model(args, task).state_dict().keys()
-    assert names == build().state_dict().keys()
-    layer = {name.removeprefix("decoder.layers.1.") for name in names if name.startswith("decoder.layers.1.mixing")}
-    affines = {f"mixing.{place}_affine.{part}" for place in ("pre", "post") for part in ("alpha", "beta")}
-    assert layer == {"mixing.mixing.weight", "mixing.mixing.bias", *affines}
 
 
 def test_each_branch_starts_at_layerscale():
