@@ -121,10 +121,15 @@ def shifted(targets):
     return [[EOS, *each[:-1]] for each in targets]
 
 
+def without_padding(out, targets, left_pad):
+    """Return the scores of each sentence of a batch, B x T x V, without those at padding: a list of T x V."""
+    return [row[-len(one) :] if left_pad else row[: len(one)] for row, one in zip(out, targets, strict=True)]
+
+
 def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra=0):
     """Return the teacher-forced logits of each sentence of one batch: a list of T x V."""
     out, _ = model(batch(sources, left_pad, extra), None, batch(shifted(targets), left_pad_target, extra))
-    return [row[-len(one) :] if left_pad_target else row[: len(one)] for row, one in zip(out, targets, strict=True)]
+    return without_padding(out, targets, left_pad_target)
 
 
 @torch.no_grad()

@@ -4,7 +4,7 @@ from copy import deepcopy
 
 import pytest
 import torch
-from builders import KINDS, VARIANTS, batch, build, pairs, shifted
+from builders import KINDS, VARIANTS, batch, build, pairs, shifted, without_padding
 
 from resmlp_mt.nn.encoder_decoder import fold_
 
@@ -24,12 +24,6 @@ def both(request):
     return model, model.without_fairseq()
 
 
-def rows_of(scores, targets, left_pad):
-    """Return the log-probabilities of each sentence, without padding."""
-    rows = zip(scores.log_softmax(-1), targets, strict=True)
-    return [row[-len(target) :] if left_pad else row[: len(target)] for row, target in rows]
-
-
 @pytest.mark.parametrize("left_pad", [False, True])
 @torch.no_grad()
 def test_scores_of_a_batch_padded_on_either_side(both, left_pad):
@@ -37,12 +31,13 @@ def test_scores_of_a_batch_padded_on_either_side(both, left_pad):
     sources, targets = pairs((3, 5), (7, 2), (1, 9))
     out = model(batch(sources, left_pad), None, batch(shifted(targets), left_pad))
     is_adaptive = model.decoder.adaptive_softmax is not None
-    scores = model.get_normalized_probs(out, log_probs=True) if is_adaptive else out[0]
+    expected = model.get_normalized_probs(out, log_probs=True) if is_adaptive else out[0]
     folded = deepcopy(ours)
     fold_(folded)
     for each in ours, folded:
         found = each(batch(sources, left_pad, extra=3), batch(shifted(targets), left_pad, extra=2))
-        torch.testing.assert_close(rows_of(found, targets, left_pad), rows_of(scores, targets, left_pad), **EXACT)
+        rows = [without_padding(scores, targets, left_pad) for scores in (found, expected)]
+        torch.testing.assert_close(*rows, **EXACT)
 
 
 @torch.no_grad()
@@ -50,11 +45,11 @@ def test_step_by_step_with_beams_that_change_places_and_a_sentence_that_leaves(b
     """Steps of one to three positions are compared with teacher forcing of the same tokens."""
     _, ours = both
     sources, targets = pairs((3, 8), (7, 8), (2, 8))
-    source, beams = batch(sources), 2
-    previous = batch(shifted(targets)).repeat_interleave(beams, 0)
-    previous[1::2, 1:] = previous[1::2, 1:].flip(1)  # the second beam of each sentence has other tokens
-    encoded, padding = ours.encoder(source)
-    of_beams, last = (encoded.repeat_interleave(2, 1), padding.repeat_interleave(2, 0)), (len(ours.decoder.layers) - 1,)
+    previous = batch(shifted(targets)).repeat_interleave(2, 0)  # two beams a sentence
+    previous[1::2, 1:] = previous[1::2, 1:].flip(1)  # the second one has other tokens
+    encoded, padding = ours.encoder(batch(sources))
+    of_beams = encoded.repeat_interleave(2, 1), padding.repeat_interleave(2, 0)
+    last = (len(ours.decoder.layers) - 1,)
     expected = ours.decoder(previous, *of_beams)
     _, (*_, weights) = ours.decoder.decode(previous, *of_beams, last)
     state, at, rows = ours.decoder.start(encoded, padding), 0, torch.arange(6)
