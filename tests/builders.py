@@ -48,6 +48,8 @@ OPTIONS = {
     "sinusoidal positions": POSITIONS,
     "learned positions": {**POSITIONS, "encoder_learned_pos": True, "decoder_learned_pos": True},
     "positions alone": {**POSITIONS, "token_mixing": "none"},
+    "embeddings as they are": {"no_scale_embedding": True},
+    "another width at the target's end": {"decoder_output_dim": 16},
 }
 """Every value of every option that changes what a model computes, in a small model."""
 
@@ -55,19 +57,20 @@ GENERATING = Namespace(generation=Namespace(no_beamable_mm=False, beam=4, print_
 """What fairseq's hook before inference reads of the options."""
 
 SMALL = {"encoder_embed_dim": 32, "encoder_ffn_embed_dim": 48, "encoder_layers": 2, "decoder_layers": 2}
-SHARING = {"separate dictionaries": {"separate": True}, "shared embeddings": {"share_all_embeddings": True}}
-KINDS = {
-    **SHARING,
+PARTS = {
+    "separate dictionaries": {"separate": True},
+    "shared embeddings": {"share_all_embeddings": True},
     "shared with the output": {"share_decoder_input_output_embed": True, "separate": True},
-    "adaptive loss": {"adaptive_softmax_cutoff": [2, 5, 9], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"},
     "no cross-attention": {"no_cross_attention": True},
 }
-"""What a model may have or lack apart from its layers; the oracle covers only SHARING."""
+ADAPTIVE = {"adaptive_softmax_cutoff": [2, 5, 9], "adaptive_softmax_factor": 2, "criterion": "adaptive_loss"}
+KINDS = {**PARTS, "adaptive loss": ADAPTIVE}
+"""What a model may have or lack apart from its mixings; the oracle covers only PARTS."""
 
 NARROWED = {str({**BASE, **PRESETS[name], **SMALL, "dropout": 0.0}): name for name in reversed(PRESETS)}
 VARIANTS = {
     **{name: {"preset": name, **SMALL} for name in reversed(NARROWED.values())},
-    **SHARING,
+    **PARTS,
     "decoder wider than encoder": {"encoder_embed_dim": 32, "decoder_embed_dim": 64},
     "more encoder than decoder": {"encoder_layers": 3, "decoder_layers": 1},
     "unequal positions": {"max_source_positions": 12, "max_target_positions": 30},

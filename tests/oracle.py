@@ -257,7 +257,8 @@ def sinusoidal(number, channels):
 
 def embed(p, side, sentence, options):
     table, positions = p[f"{side}.embed_tokens.weight"], f"{side}.embed_positions.weight"
-    x = [math.sqrt(table.shape[1]) * table[token] for token in sentence]
+    scale = 1 if options.get("no_scale_embedding") else math.sqrt(table.shape[1])
+    x = [scale * table[token] for token in sentence]
     if positions in p:  # numbered from 2: fairseq's first two are for padding
         return [each + p[positions][t + 2] for t, each in enumerate(x)]
     if options["token_positional_embeddings"]:
@@ -288,6 +289,10 @@ def translate_scores(p, source, target, options):
     x = embed(p, "decoder", target, options)
     for i in range(layers_of(p, "decoder")):
         x = token_mixing(p, f"decoder.layers.{i}.mixing", x, True, options)
-        x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, options)
+        if not options.get("no_cross_attention"):
+            x = cross_attention(p, f"decoder.layers.{i}.cross_attention", x, memory, options)
         x = channel_mlp(p, f"decoder.layers.{i}.mlp", x, options)
-    return torch.stack([p["decoder.output_projection.weight"] @ norm(p, "decoder.layer_norm", each) for each in x])
+    x = [norm(p, "decoder.layer_norm", each) for each in x]
+    if "decoder.project_out_dim.weight" in p:
+        x = [p["decoder.project_out_dim.weight"] @ each for each in x]
+    return torch.stack([p["decoder.output_projection.weight"] @ each for each in x])

@@ -12,8 +12,6 @@ EXACT = {"rtol": 1e-5, "atol": 1e-5}  # all is float64 except the softmax of cro
 MODELS = {
     **VARIANTS,
     **KINDS,
-    "another width at the target's end": {"decoder_output_dim": 16},
-    "embeddings as they are": {"no_scale_embedding": True},
     "layer drop": {"encoder_layerdrop": 0.5, "decoder_layerdrop": 0.5},
 }
 

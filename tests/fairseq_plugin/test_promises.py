@@ -188,6 +188,8 @@ def test_gradients_stay_in_the_triangle_and_in_the_batch(variant):
     sources, targets = pairs((5, 4), (3, 6))
     model(batch(sources, left_pad=True), None, batch(shifted(targets)))[0].square().sum().backward()
     for stack, positions, length in (model.encoder, 21, 5), (model.decoder, 23, 6):
+        if stack is model.encoder and "no_cross_attention" in variant[1]:
+            continue  # nothing reads it
         reached = torch.zeros(positions, positions, dtype=torch.bool)
         reached[:length, :length] = True
         reached = reached.tril() if stack is model.decoder else reached
