@@ -77,11 +77,11 @@ def test_what_is_written_and_the_card(checkpoint, export, model, tmp_path):
     assert generation["max_length"] == 65  # </s> and 64 positions
     for path in Path(resmlp_mt.__file__).with_name("nn").glob("[a-z]*.py"):
         assert (exported / path.name).read_bytes() == path.read_bytes()
-    written = sources()  # they must find each other in one folder
-    for content in written.values():
+    files = sources()  # they must find each other in one folder
+    for content in files.values():
         assert "resmlp_mt." not in "".join(re.findall(r"^\s*(?:from|import) .*", content, re.MULTILINE))
         for name in re.findall(r"^\s*from \.(\S+) import", content, re.MULTILINE):
-            assert f"{name}.py" in written
+            assert f"{name}.py" in files
     _, head, text = (exported / "README.md").read_text().split("---\n", 2)
     told = yaml.safe_load(head)
     assert (told["language"], told["license"], told["pipeline_tag"]) == (["en", "de"], "mit", "translation")

@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import Dataset
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.data import raw_text as written
+from resmlp_mt.data.raw_text import NAME
 from resmlp_mt.fairseq_plugin import raw_text
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.raw_text import Lines
@@ -130,7 +130,7 @@ def test_the_preparation_of_the_text_is_chosen_where_no_option_says_otherwise(da
         args = parse(command, data, *given)
         return args.tokenizer, args.bpe
 
-    assert raw_text.RECORD == written.NAME
+    assert raw_text.RECORD == NAME
     assert text_of(data) == text_of(f"{data}:other") == ("prepared", "prepared")
     assert text_of(data, "--tokenizer", "space") == ("space", None)
     assert text_of(data, "--bpe", "characters") == (None, "characters")

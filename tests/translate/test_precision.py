@@ -40,7 +40,7 @@ KINDS = [
 
 @pytest.mark.parametrize(("options", "layers"), KINDS)
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_scores_are_nearly_those_of_fp32_and_a_sentence_is_alone(precision, options, layers):
+def test_scores_are_nearly_those_of_fp32(precision, options, layers):
     expected, model = logits(prepared("fp32", **options), *pairs(*SIZES)), prepared(precision, **options)
     for left_pad in False, True:
         got = logits(model, *pairs(*SIZES), left_pad, extra=3)

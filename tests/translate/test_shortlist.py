@@ -91,7 +91,7 @@ def test_the_command_and_the_translator(tmp_path, capsys, monkeypatch):
     assert Translator(folder).shortlist  # though the one token for every sentence is </s>
 
 
-def test_what_is_there_is_never_passed_over(tmp_path):
+def test_a_shortlist_that_is_broken_or_another_model_s_is_refused(tmp_path):
     folder = make(tmp_path / "folder")
     broken = "\tdie der\nthe die\n", "line 2: is not a source token, a tab and target tokens"
     of_another = "\tt h\nder\tt\ndie\tt\nthe\th\n", "most of its tokens are not the model's"
