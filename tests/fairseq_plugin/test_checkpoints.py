@@ -73,9 +73,10 @@ def test_the_counts_of_eval_bleu_load_whichever_numpy_wrote_them(tmp_path, dtype
 def test_anything_else_is_refused_by_name_and_never_called(tmp_path, monkeypatch, function, arguments, name, legacy):
     monkeypatch.chdir(tmp_path)
     save("a.pt", extra_state={"here": Call(function, *arguments)}, legacy=legacy)
-    for _ in range(1 if legacy else 2):
+    assert re.match(rf"a.pt: not loaded: it holds \S*({name}), which no checkpoint", refused("a.pt"))
+    if not legacy:
+        rewrite("a.pt", bytes, named=str.upper)  # PyTorch finds such parts too
         assert re.match(rf"a.pt: not loaded: it holds \S*({name}), which no checkpoint", refused("a.pt"))
-        legacy or rewrite("a.pt", bytes, named=str.upper)  # PyTorch finds such parts too
     assert os.listdir() == ["a.pt"]
 
 

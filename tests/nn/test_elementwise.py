@@ -69,10 +69,14 @@ def test_gradients_of_an_mlp_are_those_of_the_equation_with_the_same_dropout(act
 def test_the_inputs_of_the_linear_layers_are_not_kept(monkeypatch):
     kept = []
 
-    def spying(pack, unpack):
-        return saved_tensors_hooks(lambda tensor: kept.append(pack(tensor)) or kept[-1], unpack)
+    def noting(pack, unpack):
+        def pack_and_note(tensor):
+            kept.append(pack(tensor))
+            return kept[-1]
 
-    monkeypatch.setattr(elementwise, "saved_tensors_hooks", spying)
+        return saved_tensors_hooks(pack_and_note, unpack)
+
+    monkeypatch.setattr(elementwise, "saved_tensors_hooks", noting)
     made = branch()
     made(torch.randn(5, 3, 8, requires_grad=True))
     parameters = {parameter.data_ptr() for parameter in made.parameters()}
