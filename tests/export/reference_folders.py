@@ -20,12 +20,9 @@ from resmlp_mt.translate import model_folder
 CODES = b"#version: 0.2\n" + b"".join(f"w {digit}</w>\n".encode() for digit in range(10))
 LINES = ["w1 w2 w3.", "w5, w6", " w7\u2028w8\t", "w9 (w0)", "<unk> </s> w1", "日本 🙂"]
 SHORT = {**SMALL, "encoder_layers": 1, "max_source_positions": 20, "max_target_positions": 14}
-VARIANTS = {
-    **KINDS,
-    **{name: OPTIONS[name] for name in ("no mixing", "mlp", "heads and relative", "gated with a band", "averages")},
-    **{name: OPTIONS[name] for name in ("dynamic", "ssru", "synthesizer", "conv", "depthwise", "separable", "mixed")},
-    **{name: OPTIONS[name] for name in ("layernorm", "sinusoidal positions", "learned positions")},
-}
+SOME = "no mixing", "mlp", "heads and relative", "gated with a band", "averages", "dynamic", "ssru", "synthesizer"
+SOME += "conv", "depthwise", "separable", "mixed", "layernorm", "sinusoidal positions", "learned positions"
+VARIANTS = {**KINDS, **{name: OPTIONS[name] for name in SOME}}
 
 
 @torch.no_grad()

@@ -9,11 +9,7 @@ from builders import KINDS, VARIANTS, batch, build, pairs, shifted, without_padd
 from resmlp_mt.nn.encoder_decoder import fold_
 
 EXACT = {"rtol": 1e-5, "atol": 1e-5}  # all is float64 except the softmax of cross-attention, in float32
-MODELS = {
-    **VARIANTS,
-    **KINDS,
-    "layer drop": {"encoder_layerdrop": 0.5, "decoder_layerdrop": 0.5},
-}
+MODELS = {**VARIANTS, **KINDS, "layer drop": {"encoder_layerdrop": 0.5, "decoder_layerdrop": 0.5}}
 
 
 @pytest.fixture(scope="module", params=MODELS.values(), ids=[name.replace(" ", "-") for name in MODELS])

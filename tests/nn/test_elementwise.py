@@ -39,13 +39,7 @@ def test_a_seed_gives_one_mask_and_in_evaluation_nothing_is_dropped_unless_asked
     assert (dropout(x) == 0).any()
 
 
-def branch(**config):
-    torch.manual_seed(2)
-    made = ChannelMLPBranch(LayerConfig(dim=8, hidden_dim=24, positions=5, **config))
-    with torch.no_grad():
-        for parameter in made.parameters():
-            parameter.add_(torch.randn_like(parameter), alpha=0.1)
-    return made
+SIZES = {"dim": 8, "hidden_dim": 24, "positions": 5}
 
 
 def gradients(made, function):
@@ -57,7 +51,11 @@ def gradients(made, function):
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_gradients_of_an_mlp_are_those_of_the_equation_with_the_same_dropout(activation):
-    made = branch(activation=activation, activation_dropout=0.5)
+    torch.manual_seed(2)
+    made = ChannelMLPBranch(LayerConfig(**SIZES, activation=activation, activation_dropout=0.5))
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
 
     def equation(x):
         hidden = EQUATIONS[activation](made.fc1(x * made.pre_affine.alpha + made.pre_affine.beta))
@@ -77,7 +75,7 @@ def test_the_inputs_of_the_linear_layers_are_not_kept(monkeypatch):
         return saved_tensors_hooks(pack_and_note, unpack)
 
     monkeypatch.setattr(elementwise, "saved_tensors_hooks", noting)
-    made = branch()
+    made = ChannelMLPBranch(LayerConfig(**SIZES))
     made(torch.randn(5, 3, 8, requires_grad=True))
     parameters = {parameter.data_ptr() for parameter in made.parameters()}
     assert len(kept) == 4  # input and weight of each layer
