@@ -6,7 +6,7 @@ import pytest
 from data import replicas
 from data.misbehaving_server import running
 from data.replicas import Command
-from fairseq_commands import training
+from fairseq_commands import USER_DIR, training
 
 from scripts import in_process
 
@@ -28,7 +28,7 @@ def test_archives_to_score(pair, subwords, symbols, fairseq, tmp_path, monkeypat
     ).succeeded()  # fmt: skip
     in_process("average", monkeypatch)("--inputs", save, "--num-update-checkpoints", 2, "--output", save / "average.pt")
     done = fairseq(
-        "generate", work / "data-bin", "--user-dir", training("", "")[4], "--path", save / "average.pt", "--cpu",
+        "generate", work / "data-bin", "--user-dir", USER_DIR, "--path", save / "average.pt", "--cpu",
         "--beam", 4, "--lenpen", 0.6, "--max-len-b", 20, "--gen-subset", "test", "--required-batch-size-multiple", 1,
     ).succeeded()  # fmt: skip
     (work / "generated").write_text(done.output)

@@ -21,6 +21,7 @@ from scripts import printed_by
 
 OLD = Path(__file__).parent / "old_checkpoints"
 FLOATS = {np.float16: 16, np.float32: 32, np.float64: 64}
+ONE, NAN = torch.ones(3), torch.tensor([1.0, float("nan"), 1.0])
 average = printed_by("average")
 
 
@@ -76,9 +77,6 @@ def test_the_last_checkpoints_by_number(tmp_path):
         assert last_checkpoints(tmp_path, *arguments) == [tmp_path / name for name in expected]
     with pytest.raises(UserError, match=r"has 5 epoch checkpoints, not 6"):
         last_checkpoints(tmp_path, 6, "epoch")
-
-
-ONE, NAN = torch.ones(3), torch.tensor([1.0, float("nan"), 1.0])
 
 
 @pytest.mark.parametrize(
