@@ -18,7 +18,8 @@ from resmlp_mt.lab.ablations.table import Spread, difference
 HERE = Path(__file__).parent
 SYSTEMS = "gated", "Transformer", "DynamicConv"
 PAIRS = ("gated", "Transformer"), ("DynamicConv", "Transformer"), ("gated", "DynamicConv")
-BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: file of figures on val, file of errors, rows
+Budgets = dict[str, tuple[str, str, tuple[str, ...]]]
+BUDGETS: Budgets = {  # on Multi30k: file of figures on val, file of errors, rows
     "12 epochs": (
         *("budget-1-more", "../log/errors-2026-11-27"),
         ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels"),
@@ -29,6 +30,7 @@ BUDGETS: dict[str, tuple[str, str, tuple[str, ...]]] = {  # on Multi30k: file of
         ("gated-more-dropout", "transformer-more-dropout", "dynamicconv-more-dropout"),
     ),
 }
+TATOEBA: Budgets = {"10 epochs": ("tatoeba-long", "", ("gated", "transformer", "dynamicconv"))}
 LARGEST = {"size": "w256", "pairs": 160_000}  # the cell of the study on Tatoeba
 METRICS = "sacrebleu", "chrf2"
 RIVALS = HERE.parent / "rivals/README.md"
@@ -36,6 +38,7 @@ SHOWN = {  # name in results.json: the text of the first cell, and the document 
     "by budget": ("means", RIVALS),
     "by corpus": ("sacreBLEU, means", HERE.parents[1] / "README.md"),
     "errors": ("test, 1,000 sentences, means", RIVALS),
+    "Tatoeba": ("means", HERE.parent / "tatoeba/README.md"),
 }
 
 Values = list[float]  # of a system, one for each seed
@@ -69,13 +72,13 @@ def apart(one: Values, other: Values) -> str:
     return f"**{str(told).rstrip('*')}**" if told.significant else str(told)
 
 
-def of_budgets() -> dict[str, list[str]]:
-    """Return rows for each budget on Multi30k: the systems, then their differences; figures on val, then on test.
+def of_budgets(budgets: Budgets) -> dict[str, list[str]]:
+    """Return rows for each budget of a corpus: the systems, then their differences; figures on val, then on test.
 
     A system without a finished training has no rows.
     """
     systems, pairs = {}, {}
-    for budget, (name, _, rows) in BUDGETS.items():
+    for budget, (name, _, rows) in budgets.items():
         columns = {}
         for system, row in zip(SYSTEMS, rows, strict=True):
             val, test = trainings(name, row), trainings(f"{name}-test", row)
@@ -102,6 +105,9 @@ def of_corpora() -> dict[str, list[str]]:
     runs = [run for run in read("../scaling/tatoeba")["runs"] if LARGEST.items() <= run["cell"].items()]
     families = [[run["bleu"] for run in runs if run["cell"]["family"] == system.lower()] for system in SYSTEMS]
     found["Tatoeba valid, 7 epochs"] = families
+    for budget, (name, _, rows) in TATOEBA.items():
+        for part, file in (("valid", name), ("test", f"{name}-test")):
+            found[f"Tatoeba {part}, {budget}"] = [scores(trainings(file, row), "sacrebleu") for row in rows]
     large = [scores(trainings("tatoeba-30m", system.lower()), "sacrebleu") for system in SYSTEMS]
     found["Tatoeba test, 10 epochs, 30 million parameters"] = large
     table = {}
@@ -131,7 +137,12 @@ def show(document: Path, name: str, table: str) -> None:
 
 def tables() -> dict[str, dict[str, list[str]]]:
     """Return the rows of each table, by its name in results.json."""
-    return {"by budget": of_budgets(), "by corpus": of_corpora(), "errors": of_errors()}
+    return {
+        "by budget": of_budgets(BUDGETS),
+        "by corpus": of_corpora(),
+        "errors": of_errors(),
+        "Tatoeba": of_budgets(TATOEBA),
+    }
 
 
 def main() -> None:
