@@ -18,8 +18,8 @@ from resmlp_mt.lab.ablations.table import Spread, difference
 HERE = Path(__file__).parent
 SYSTEMS = "gated", "Transformer", "DynamicConv"
 PAIRS = ("gated", "Transformer"), ("DynamicConv", "Transformer"), ("gated", "DynamicConv")
-Budgets = dict[str, tuple[str, str, tuple[str, ...]]]
-BUDGETS: Budgets = {  # on Multi30k: file of figures on val, file of errors, rows
+Budgets = dict[str, tuple[str, str, tuple[str, ...]]]  # file of figures on val, file of errors ("": not shown), rows
+BUDGETS: Budgets = {  # on Multi30k
     "12 epochs": (
         *("budget-1-more", "../log/errors-2026-11-27"),
         ("gated-attention-dropout", "transformer", "dynamicconv-whole-kernels"),
