@@ -96,18 +96,22 @@ def of_budgets(budgets: Budgets) -> dict[str, list[str]]:
     return {**systems, **pairs}
 
 
+def bleu(corpus: str, valid: str, budgets: Budgets) -> dict[str, list[Values]]:
+    """Return BLEU of each system's trainings, by corpus, subset and budget; ``valid``: the validation set's name."""
+    return {
+        f"{corpus} {part}, {budget}": [scores(trainings(file, row), "sacrebleu") for row in rows]
+        for budget, (name, _, rows) in budgets.items()
+        for part, file in ((valid, name), ("test", f"{name}-test"))
+    }
+
+
 def of_corpora() -> dict[str, list[str]]:
     """Return the rows of BLEU alone, for both corpora."""
-    found: dict[str, list[Values]] = {}
-    for budget, (name, _, rows) in BUDGETS.items():
-        for part, file in (("val", name), ("test", f"{name}-test")):
-            found[f"Multi30k {part}, {budget}"] = [scores(trainings(file, row), "sacrebleu") for row in rows]
+    found = bleu("Multi30k", "val", BUDGETS)
     runs = [run for run in read("../scaling/tatoeba")["runs"] if LARGEST.items() <= run["cell"].items()]
     families = [[run["bleu"] for run in runs if run["cell"]["family"] == system.lower()] for system in SYSTEMS]
     found["Tatoeba valid, 7 epochs"] = families
-    for budget, (name, _, rows) in TATOEBA.items():
-        for part, file in (("valid", name), ("test", f"{name}-test")):
-            found[f"Tatoeba {part}, {budget}"] = [scores(trainings(file, row), "sacrebleu") for row in rows]
+    found |= bleu("Tatoeba", "valid", TATOEBA)
     large = [scores(trainings("tatoeba-30m", system.lower()), "sacrebleu") for system in SYSTEMS]
     found["Tatoeba test, 10 epochs, 30 million parameters"] = large
     table = {}
