@@ -5,8 +5,8 @@ import importlib
 import logging
 import re
 import sys
-from importlib import metadata
 
+from resmlp_mt import __version__
 from resmlp_mt.common.errors import one_line_errors
 
 COMMANDS = {
@@ -65,7 +65,7 @@ def main(name: str | None = None) -> None:
                 lines = [f"  {command:<{width}}  {what}" for command, (_, what) in COMMANDS.items()]
                 return print("\n".join(["usage: resmlp-mt COMMAND ...", "", *lines, "", EXAMPLE]))
             if name == "--version":
-                return print(f"resmlp-mt {metadata.version('resmlp-mt')}")
+                return print(f"resmlp-mt {__version__}")
             if name not in COMMANDS:
                 print(f"resmlp-mt: no command {name!r}; resmlp-mt --help lists them", file=sys.stderr)
                 sys.exit(2)

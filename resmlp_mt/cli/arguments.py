@@ -114,10 +114,10 @@ def given(args: argparse.Namespace, options: type[Given]) -> Given:
 def add_user_dir(parser: argparse.ArgumentParser, more: str = ", such as a mixing") -> None:
     """Add ``--user-dir``."""
     code = f"as for fairseq: code of your own that the model needs{more}"
-    parser.add_argument("--user-dir", metavar="FOLDER", help=code)
+    add_path(parser, "--user-dir", "FOLDER", code)
 
 
-def import_user_dir(folder: str | None) -> None:
+def import_user_dir(folder: Path | None) -> None:
     """Import the user's own code from the folder that an option names."""
     from fairseq.utils import import_user_module
 

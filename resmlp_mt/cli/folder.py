@@ -104,7 +104,8 @@ def _translate(args: argparse.Namespace) -> None:
 
 def _translate_document(args: argparse.Namespace, options: Options, engine: EngineOptions) -> None:
     others = "input", "output", "resume", "prefix", "scores", "json", "alignment", "alignments"
-    given_too = [name for name in others if getattr(args, name)] + ["jobs"] * (args.jobs > 1)
+    several = ["n-best"] * (options.n_best > 1) + ["jobs"] * (args.jobs > 1)
+    given_too = [name for name in others if getattr(args, name)] + several
     if given_too:
         raise UserError(f"--document cannot be combined with --{given_too[0]}")
 

@@ -31,7 +31,7 @@ LONGEST = 200  # most tokens of a translation, without </s>, as in fairseq
 _FACE = {"configuration_resmlp": "nn", "modeling_resmlp": "nn", "tokenization_resmlp": "text"}
 """The files for transformers, and the package of ours whose files each one needs."""
 _OURS = re.compile(r"^from resmlp_mt\.[\w.]*\.(\w+) import", re.MULTILINE)
-_ALONG = """
+_ALSO_IMPORTED = """
 if TYPE_CHECKING:  # from a local folder transformers takes along what a file imports itself, and no more
     {}
 """
@@ -147,8 +147,8 @@ def sources() -> dict[str, str]:
     }
     found = {**rooms["nn"], **rooms["text"]}
     for name, room in _FACE.items():
-        along = "\n    ".join(f"from .{needed} import *" for needed in rooms[room])
-        found[name] = _OURS.sub(r"from .\1 import", rooms["export/transformers_face"][name]) + _ALONG.format(along)
+        also = _ALSO_IMPORTED.format("\n    ".join(f"from .{needed} import *" for needed in rooms[room]))
+        found[name] = _OURS.sub(r"from .\1 import", rooms["export/transformers_face"][name]) + also
     assert len(found) == sum(map(len, rooms.values())), "two source files of an exported folder have one name"
     return {f"{name}.py": content for name, content in found.items()}
 

@@ -19,7 +19,7 @@ CHANGES: dict[str, Any] = {
     # checks the data, completes languages, treats raw text as the data was treated, keeps empty sentences empty;
     # without it: tracebacks; translations from the wrong language, of unknown symbols, or of nothing
     "fairseq.tasks.TASK_REGISTRY[translation]": Task,
-    # ends trainings of our models before a checkpoint has NaN, and when they are done; one-line errors for checkpoints
+    # ends trainings that are done, and those of our models before a checkpoint has NaN; one-line errors for checkpoints
     # that are missing or do not fit; several processes can resume; --amp on a CPU multiplies in bfloat16 if it can;
     # without it: checkpoints with NaN, trainings that silently restart or do an update too many, tracebacks, fp32
     "fairseq.trainer.Trainer": Trainer,
@@ -45,7 +45,7 @@ CHANGES: dict[str, Any] = {
     # makes results appear whole in --results-path; without it: a kill leaves half a file
     "fairseq_cli.generate.open": lambda path, mode, **_: atomic_write(path, mode),
     # numbers all lines, and translates the other lines if one is bad;
-    # without it: a lone CR breaks a line, a skipped line is missing, a line that is too long ends the run
+    # without it: a lone CR breaks a line, a skipped line is missing, a line of too many subwords ends the run
     "fairseq_cli.interactive.buffered_read": raw_text.lines.read,
     "fairseq_cli.interactive.make_batches": raw_text.lines.batches,
 }

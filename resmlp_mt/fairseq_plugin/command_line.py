@@ -10,10 +10,10 @@ from typing import Any
 
 import torch
 from fairseq import options
+from fairseq.models import ARCH_MODEL_REGISTRY
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.checkpoints import evaluate
-from resmlp_mt.fairseq_plugin.options import PRESETS
 from resmlp_mt.fairseq_plugin.raw_text import choose_prepared_for_command
 from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.task import check_ngrams, complete_languages
@@ -56,7 +56,8 @@ def _add_model_options_to_help(parser: argparse.ArgumentParser, words: list[str]
     # fairseq adds a model's options after a first parse, in which --help already prints and exits
     named = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     named.add_argument("--arch", "-a")
-    if {"-h", "--help"} & set(words) and named.parse_known_args(words)[0].arch in PRESETS:
+    arch = named.parse_known_args(words)[0].arch
+    if {"-h", "--help"} & set(words) and ARCH_MODEL_REGISTRY.get(arch) is ResMLPTransformerModel:
         group = parser.add_argument_group("Model-specific configuration", argument_default=argparse.SUPPRESS)
         ResMLPTransformerModel.add_args(group)
 

@@ -180,7 +180,7 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
             x, attentions = self.decode_step(prev_output_tokens[:, -1:], incremental_state[STATE], (number,))
         attention = next((each for each in attentions if each is not None), None)
         if attention is not None:
-            attention = restore_padding(attention[:alignment_heads].float().to(x).mean(0), shift, length)
+            attention = restore_padding(attention[:alignment_heads].to(x).mean(0), shift, length)
         return x, {"attn": [attention], "inner_states": []}
 
     def output_layer(self, features: Tensor) -> Tensor:

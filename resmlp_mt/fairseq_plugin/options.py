@@ -13,7 +13,7 @@ from fairseq.models.transformer.transformer_config import DecoderConfig, EncDecB
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import MATMULS
 from resmlp_mt.nn import LayerConfig, ModelConfig
-from resmlp_mt.nn.config import OPTIONS, PROBABILITY, option, problem, spelled
+from resmlp_mt.nn.config import BUILT_IN, OPTIONS, PROBABILITY, option, problem, spelled
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
 from resmlp_mt.translate.options import PRECISIONS
 
@@ -265,7 +265,8 @@ def check_memory(sizes: ModelConfig) -> None:
     sides = (sizes.encoder, sizes.encoder_layers), (sizes.decoder, sizes.decoder_layers)
     layers = Counter(replace(side.of_layer(n), causal=False) for side, count in sides for n in range(count))
     with torch.device("meta"):  # shapes without values; for embeddings and triangles, PyTorch would import sympy, 66 MB
-        mixings = [(TOKEN_MIXINGS[layer.token_mixing](layer), times) for layer, times in layers.items()]
+        ours = [(layer, times) for layer, times in layers.items() if layer.token_mixing in BUILT_IN]
+        mixings = [(TOKEN_MIXINGS[layer.token_mixing](layer), times) for layer, times in ours]
     needs = sum(4 * times * each.numel() for mixing, times in mixings if mixing for each in mixing.parameters())
     has = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     given = f"--max-source-positions {sizes.encoder.positions}, --max-target-positions {sizes.decoder.positions}"

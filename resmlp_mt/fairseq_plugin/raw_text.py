@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 
 PREPARED = "prepared"
 RECORD = "text.json"  # data.raw_text.NAME; that module is not imported here, as only raw text needs its libraries
+OF_TARGET = "\0"  # begins a line in the target language, for the prepared tokenizer
 
 
 @dataclass
@@ -68,7 +69,8 @@ class PreparedTokenizer:
 
     def __init__(self, cfg: PreparedTextConfig):
         text, source, target = _treatment(cfg)
-        self.encode = text.tokenizer(source)
+        of_source, of_target = text.tokenizer(source), text.tokenizer(target)
+        self.encode = lambda line: of_target(line[1:]) if line.startswith(OF_TARGET) else of_source(line)
         self.decode = text.detokenizer(target)
         logger.info(
             f"raw text is treated as {text.folder / RECORD} says (--tokenizer prepared --bpe prepared); "
@@ -141,9 +143,11 @@ class Lines:
         """Yield batches of lines; a line that the model cannot take is reported and becomes an empty one."""
         encode = functools.cache(encode_fn)
         most = cfg.dataset.max_tokens
-        for number, line in enumerate(lines):
+        for number, line in enumerate(lines if isinstance(max_positions, tuple) else ()):  # else: several languages
             # after tabs come words that the translation must contain
             parts = line.split("\t") if cfg.generation.constraints else [line]
+            if getattr(cfg.tokenizer, "_name", cfg.tokenizer) == PREPARED:
+                lines[number] = f"\t{OF_TARGET}".join(parts)
             try:
                 sentence, *_ = [encode(part) for part in parts]
                 length = task.source_dictionary.encode_line(sentence, add_if_not_exist=False).numel()

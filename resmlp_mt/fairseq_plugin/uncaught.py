@@ -85,7 +85,7 @@ _hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.
 
 
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if isinstance(error, KeyboardInterrupt):
+    if isinstance(error, KeyboardInterrupt) and not hasattr(sys, "ps1"):  # at a prompt it ends one statement
         end_by_sigint()
     if _runs_fairseq and isinstance(error, BrokenPipeError):
         end_without_reader()
@@ -99,7 +99,8 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 
 def _unraisablehook(unraisable: Any) -> None:
-    if unraisable.exc_type is KeyboardInterrupt:  # Ctrl-C while an object was deleted: Python would ignore it
+    # Ctrl-C while an object was deleted: Python would ignore it
+    if unraisable.exc_type is KeyboardInterrupt and not hasattr(sys, "ps1"):
         end_by_sigint()
     _unraisable(unraisable)
 

@@ -108,5 +108,5 @@ _LEFT_ALONE: dict[str, Callable[[str], bool]] = {
 
 
 def _unless(is_left_alone: Callable[[str], bool], rule: tuple[Any, str]) -> tuple[Any, str]:
-    """Return a rule for other texts: in place of the pattern, the only method of it that sacremoses' tokenizer uses."""
+    """Return the rule, skipped for texts that it cannot change. Of its pattern, sacremoses only calls ``sub``."""
     return SimpleNamespace(sub=lambda new, text: text if is_left_alone(text) else rule[0].sub(new, text)), rule[1]

@@ -14,6 +14,7 @@ from resmlp_mt.data.pipeline import Corpus, CorpusRecipe, prepare
 from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.data.sources import PlainText
 from resmlp_mt.data.subwords import Subwords
+from resmlp_mt.fairseq_plugin.raw_text import OF_TARGET, PreparedTextConfig, PreparedTokenizer
 from resmlp_mt.text.tokenizer import END, PAD, Tokenizer
 from resmlp_mt.text.words import Words
 
@@ -59,6 +60,15 @@ def test_raw_lines_become_the_subwords_of_preparing(prepared: tuple[Path, dict[s
         tokenize = text.tokenizer(lang)
         assert [split(tokenize(line.strip())) for line in NASTY] == subwords  # fairseq-interactive strips its lines
         assert [text.join(line) for line in subwords] == [" ".join(tokenize(line).split()) for line in NASTY]
+
+
+def test_fairseq_interactive_gives_constraints_the_tokenizer_of_the_target(prepared):
+    folder, made = prepared
+    source, target = made
+    tokenizer = PreparedTokenizer(PreparedTextConfig(data=str(folder), source_lang=source, target_lang=target))
+    for lang, mark in (source, ""), (target, OF_TARGET):
+        tokenize = RawText.of(folder).tokenizer(lang)
+        assert [tokenizer.encode(mark + line) for line in NASTY] == [tokenize(line) for line in NASTY]
 
 
 def test_a_tokenizer_without_fairseq_does_the_same(prepared: tuple[Path, dict[str, list[str]]]) -> None:

@@ -6,6 +6,7 @@ from argparse import Namespace
 import fairseq_cli.generate
 import fairseq_cli.train
 import pytest
+import torch
 from builders import build
 from fairseq.utils import import_user_module
 from fairseq_plugin import test_promises
@@ -75,6 +76,16 @@ def test_it_keeps_the_promises():
     test_promises.test_a_batch_trains_as_its_sentences_alone_do(variant)
     test_promises.test_no_position_sees_a_later_one(variant)
     test_promises.test_folding_moves_scores_by_rounding_only(variant, folded)
+
+
+def test_it_may_read_values_of_tensors_as_it_is_made(monkeypatch):
+    class Slopes(TOKEN_MIXINGS["window"]):
+        def __init__(self, config):
+            super().__init__(config)
+            self.slope = float(torch.ones(1))
+
+    monkeypatch.setitem(TOKEN_MIXINGS, "slopes", Slopes)
+    assert build(token_mixing="slopes").encoder.layers[0].mixing.mixing.slope == 1
 
 
 def test_without_its_code_a_checkpoint_is_refused(trained, tmp_path, monkeypatch, capsys):

@@ -3,6 +3,7 @@
 import io
 import os
 import re
+import subprocess
 import sys
 from argparse import Namespace
 from functools import partial
@@ -25,6 +26,7 @@ from resmlp_mt.data.raw_text import NAME
 from resmlp_mt.fairseq_plugin import raw_text
 from resmlp_mt.fairseq_plugin.checkpoints import DoesNotFit
 from resmlp_mt.fairseq_plugin.raw_text import Lines
+from resmlp_mt.fairseq_plugin.resmlp_transformer import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.uncaught import explanation
 
 SMOOTHED = "--criterion", "label_smoothed_cross_entropy"
@@ -140,6 +142,27 @@ def test_the_preparation_of_the_text_is_chosen_where_no_option_says_otherwise(da
     assert text_of(data) == (None, None)
 
 
+def test_constraints_are_marked_as_the_target_s_and_several_languages_are_left_alone(monkeypatch):
+    monkeypatch.setattr(raw_text, "_make_batches", lambda lines, *_: iter(lines))
+    task = SimpleNamespace(source_dictionary=SimpleNamespace(encode_line=lambda *_, **__: torch.zeros(3)))
+    limits = SimpleNamespace(max_tokens=None, skip_invalid_size_inputs_valid_test=False)
+    cfg = SimpleNamespace(dataset=limits, generation=SimpleNamespace(constraints="ordered"))
+    for tokenizer, positions, line in (
+        (raw_text.PREPARED, (4, 4), "a\t\0l'homme\t\0b"),
+        ("moses", (4, 4), "a\tl'homme\tb"),
+        (raw_text.PREPARED, {"de-en": (4, 4)}, "a\tl'homme\tb"),
+    ):
+        cfg.tokenizer = SimpleNamespace(_name=tokenizer)
+        assert list(Lines().batches(["a\tl'homme\tb"], cfg, task, positions, str)) == [line]
+
+
+def test_help_has_the_model_s_options_for_presets_of_one_s_own(parse, small, monkeypatch, capsys):
+    monkeypatch.setitem(models.ARCH_MODEL_REGISTRY, "mine", ResMLPTransformerModel)
+    with pytest.raises(SystemExit):
+        parse("training", small, "--help", "--arch", "mine")
+    assert "--mixing-heads" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("by_stdin", [False, True])
 def test_lines_end_at_lf_alone(tmp_path, monkeypatch, by_stdin):
     content = "a\rb\r\nc\u2028d\x85e\n\n \tf\x0c\nlast".encode()
@@ -207,6 +230,12 @@ def test_a_worker_s_line_is_told_without_its_traceback():
         with pytest.raises(torch.multiprocessing.ProcessRaisedException) as raised:
             torch.multiprocessing.start_processes(fail, (error,), start_method="fork")
         assert explanation(raised.value) == told
+
+
+def test_ctrl_c_at_python_s_prompt_ends_one_statement():
+    command = sys.executable, "-ic", "import resmlp_mt.fairseq_plugin"
+    typed = "raise KeyboardInterrupt\nprint('alive')\n"
+    assert subprocess.run(command, input=typed, capture_output=True, text=True, check=True).stdout == "alive\n"
 
 
 def test_results_are_whole_or_as_they_were(generate, tmp_path):

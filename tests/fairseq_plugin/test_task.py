@@ -63,7 +63,10 @@ def test_what_fairseq_would_not_prevent_is_refused_but_not_if_a_checkpoint_has_i
         made.cfg.eval_bleu, made.cfg.eval_bleu_args = True, '{"no_repeat_ngram_size": 2}'
         _, config = load_model_ensemble([str(checkpoint)], task=made)
         assert json.loads(made.cfg.eval_bleu_args) == {"no_repeat_ngram_size": size}
-    made.cfg.eval_bleu_args = '{"no_repeat_ngram_size": 2}'
+    made.cfg.eval_bleu_detok, made.cfg.eval_bleu_detok_args = "prepared", '{"data": "/elsewhere"}'
+    with pytest.raises(UserError, match=r"small/bin/text\.json: cannot be read"):  # of the task's data
+        made.build_model(config.model)
+    made.cfg.eval_bleu_detok, made.cfg.eval_bleu_args = None, '{"no_repeat_ngram_size": 2}'
     with pytest.raises(UserError, match=r"^--no-repeat-ngram-size .*: does nothing"):
         made.build_model(config.model)
 

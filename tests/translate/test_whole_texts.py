@@ -164,6 +164,7 @@ def test_numbers_of_a_file_that_are_missing_are_told(run_on, capsys):
         (b"A man.", ["in.doc", "out.doc"], "in.doc, out.doc: give two names that end alike, in .txt, .html, .htm, "),
         (b"A man.", ["in.txt", "out.txt", "--prefix", "Ein"], "--document cannot be combined with --prefix"),
         (b"A man.", ["in.txt", "out.txt", "--json"], "--document cannot be combined with --json"),
+        (b"A man.", ["in.txt", "out.txt", "--n-best", "2"], "--document cannot be combined with --n-best"),
         (b"A man.", ["in.txt", "out.txt", "--alignments", "links"], "--document cannot be combined with --alignments"),
         (b"A man.", ["in.txt", "in.txt/out.txt"], "in.txt/out.txt: /"),
         (LONG.replace(". ", " ").encode(), [], "in.txt: 'The hen in there is a man The hen in the"),
