@@ -48,6 +48,7 @@ def test_every_panel_has_an_axis_with_its_unit_and_every_run_a_line_of_its_own(n
 def test_a_system_has_one_color_whatever_it_is_beside():
     one, other = colors_of(["lstm", "mine", "transformer"]), colors_of(["Transformer", "transformer, 2 processes"])
     assert {one["transformer"], *other.values()} == {SYSTEMS["transformer"]}
+    assert len({*map(SYSTEMS.get, ("transformer", "gated", "dynamicconv", "lightconv", "resmlp_transformer"))}) == 5
     assert one["mine"] == OTHERS[0] and len(set(one.values())) == 3
     seeds = colors_of(["mine, seed 1", "mine, seed 2", "other, seed 1", "paper, seed 2"])
     assert list(seeds.values()) == [OTHERS[0], OTHERS[0], OTHERS[1], SYSTEMS["paper"]]

@@ -19,8 +19,10 @@ RESMLP = "#0072B2"
 SYSTEMS = {
     **dict.fromkeys(["resmlp_transformer", "resmlp-6", "resmlp", "resmlp6", "paper"], RESMLP),
     "transformer": "#4D4D4D",
-    **dict.fromkeys(["resmlp_transformer:inference_precision=bf16", "heads", "16-heads-relative"], "#56B4E9"),
-    **dict.fromkeys(["resmlp_transformer:inference_precision=int8", "resmlp-12", "resmlp12"], "#009E73"),
+    **dict.fromkeys(["heads", "16-heads-relative"], "#56B4E9"),
+    **dict.fromkeys(["resmlp-12", "resmlp12"], "#009E73"),
+    "gated": "#D55E00",
+    "dynamicconv": "#E69F00",
     "lightconv": "#CC79A7",
     **dict.fromkeys(["fconv", "convs2s"], "#999933"),
     "lstm": "#882255",

@@ -3,12 +3,14 @@
 import json
 import re
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import torch
 import yaml
 from builders import VARIANTS, build, dictionary
+from fairseq.dataclass.configs import GenerationConfig
 from lab.analysis import small_models
 from torch import nn
 
@@ -20,6 +22,8 @@ from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.export import hub_folder
 from resmlp_mt.export.hub_folder import largest_difference, sources
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.lab.benchmarks.real_text import TextEngine
+from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
 from resmlp_mt.text.words import Words
 from resmlp_mt.translate import model_folder
 from scripts import in_process
@@ -101,6 +105,17 @@ def test_a_difference_is_noticed(model):
     assert largest_difference(model, other) > hub_folder.TOLERANCE
     weight[5, 3] = float("nan")
     assert largest_difference(model, other) == float("inf")
+
+
+def test_a_benchmark_of_the_checkpoint_translates_as_the_folder(checkpoint, prepared, export, tmp_path):
+    export(checkpoint, "--out", tmp_path / "en-de")
+    state, texts = load_checkpoint(checkpoint), ["w1 w2 w3", "", "w4"]
+    torch.save({**state, "cfg": {**state["cfg"], "generation": vars(GenerationConfig())}}, tmp_path / "model.pt")
+    expected = [each.text for each in Translator(tmp_path / "en-de").translate(texts, beam=2)]
+    about = {"conditions": Conditions(beam=2), "data": str(prepared), "languages": ("en", "de")}
+    engine = TextEngine(Source(System(str(tmp_path / "model.pt")), **about), str(tmp_path))
+    with closing(engine.process):
+        assert engine.translate(texts)[0] == expected and all(expected[::2])
 
 
 def test_several_checkpoints_are_averaged(model, checkpoint, export, tmp_path):

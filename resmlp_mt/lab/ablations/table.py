@@ -354,15 +354,16 @@ def run(args: argparse.Namespace) -> None:
     markdown, record, *pictures = (out / name for name in recipe.table_files)
     check_outputs([markdown, record, *pictures, *(row.folder for row in rows)], [args.recipe, reference, data])
     check_replaced(next(out.glob("table*.json"), record), [markdown, *pictures])  # or the record of another subset
+    before = JsonFile(record).values
+    lost = {*before.get("names", ()), *before.get("seeds", ())} - {*recipe.rows, *recipe.seeds}
+    if lost and (title := before.get("title")) != recipe.title:
+        raise UserError(f"{record}: is of {title!r}, not {recipe.title!r}: move table* and *.png away")
     failed = []
     if not args.table:
         empty(rows, retrain)
         failed = train_all([row for row in rows if row.name in only], args.jobs)
-    table, before = make_table(recipe, rows, expected, about), JsonFile(record).values
+    table = make_table(recipe, rows, expected, about)
     print(table.as_text())
-    lost = {*before.get("names", ()), *before.get("seeds", ())} - {*recipe.rows, *recipe.seeds}
-    if lost and (title := before.get("title")) != recipe.title:
-        raise UserError(f"{record}: is of {title!r}, not {recipe.title!r}: move table* and *.png away; give --table")
     save(table, rows, out)
     if failed:
         raise UserError(f"not finished: {'; '.join(failed)}")

@@ -106,7 +106,8 @@ def section_of(comparison: Comparison) -> report.Section:
     if any("amp" in system.overrides for system in comparison.systems) and not matmul.has_bfloat16():
         notes.append("This processor has no bfloat16 arithmetic: systems with amp are trained in fp32.")
     described, kind = machine.describe(conditions.device, conditions.threads), comparison.kind
-    by = "length" if len({shape.length for shape in comparison.shapes}) > 1 else "sentences"
+    lengths = {shape.length for shape in comparison.shapes}
+    by = "length" if 1 < len(lengths) == len(comparison.shapes) else "sentences"
     return report.Section(comparison.title, kind, by, comparison.baseline, settings, described, notes)
 
 

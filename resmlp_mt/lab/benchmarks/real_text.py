@@ -90,7 +90,7 @@ class TextEngine:
         else:
             raw = RawText.of(str(source.data))
             symbols = [read_dictionary(raw.folder / f"dict.{name}.txt").symbols for name in source.languages]
-            settings = raw.settings(*map(str, source.languages))
+            settings = raw.settings(*source.languages)
             self._tokenizer = Tokenizer(settings, raw.folder / raw.learned, *symbols)
             self._build = builder(source, folder) if system.rival else partial(FairseqEngine, source)
         place = Path(folder, "converted") if system.rival else path

@@ -28,7 +28,7 @@ Cells = list[list[str]]
 class Section:
     title: str
     kind: str
-    by: str
+    by: str  # what its picture is drawn over: "length" or "sentences"
     baseline: str
     settings: dict[str, str]
     machine: dict[str, str]

@@ -5,6 +5,7 @@ import contextlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -19,7 +20,7 @@ from torch import Tensor
 import resmlp_mt.fairseq_plugin  # noqa: F401  (registers the models)
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.matmul import LIBRARIES
-from resmlp_mt.data.binarized import made_up_dictionary
+from resmlp_mt.data.binarized import made_up_dictionary, read_dictionary
 from resmlp_mt.lab.benchmarks.rivals import PACKAGES
 from resmlp_mt.lab.models import build_model, training_args
 from resmlp_mt.nn.mixing_kinds import TOKEN_MIXINGS
@@ -167,18 +168,14 @@ class Source:
     size: Size = field(default_factory=Size)
     conditions: Conditions = field(default_factory=Conditions)
     data: str | None = None  # a folder of fairseq-preprocess; without it the dictionary is made up
-    languages: tuple[str, str] | tuple[None, None] = (None, None)  # of the data, if its files do not tell them
+    languages: tuple[str, str] = ("", "")  # of the data
 
     def task(self) -> TranslationTask:
         if self.data is None:
-            dictionary = made_up_dictionary(self.size.vocabulary)
-            return TranslationTask(TranslationConfig(), dictionary, dictionary)
-        config = System("transformer").config(self.size, self.conditions).task
-        config.data, (config.source_lang, config.target_lang) = self.data, self.languages
-        try:
-            return TranslationTask.setup_task(config)
-        except (UserError, OSError) as error:
-            raise UserError(f"{self.data}: no folder of fairseq-preprocess with one language pair: {error}") from error
+            dictionaries = [made_up_dictionary(self.size.vocabulary)] * 2
+        else:
+            dictionaries = [read_dictionary(Path(self.data, f"dict.{name}.txt")) for name in self.languages]
+        return TranslationTask(TranslationConfig(), *dictionaries)
 
     def load(self, **overrides: Any) -> tuple[Any, BaseFairseqModel, TranslationTask]:
         """Return the configuration, the model and its task; ``overrides`` replace a checkpoint's options."""

@@ -2,9 +2,8 @@
 
 import argparse
 import itertools
-import statistics
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +19,7 @@ from resmlp_mt.data.languages import check_folders
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import facts, made_by, processor
 from resmlp_mt.lab.scaling import grid, laws
-from resmlp_mt.lab.scaling.trend import Trend, paired, trend
+from resmlp_mt.lab.scaling.trend import Trend, differences, means, trend
 from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
@@ -62,7 +61,7 @@ class Study:
         """The trends of each family minus each earlier family, in loss and in BLEU."""
         names = {f"{one} minus {other}": (one, other) for other, one in itertools.combinations(self.families, 2)}
         found = {
-            f"{name}{unit}": trend(paired(self.runs, *pair), figure)
+            f"{name}{unit}": trend(differences(self.runs, *pair, figure).values())
             for figure, unit in (("best", ""), ("bleu", ", BLEU"))
             for name, pair in names.items()
         }
@@ -83,12 +82,11 @@ class Study:
         baseline, *others = self.families
         tables: dict[str, list[list[str]]] = {}
         for heading, name, figure, form in ("Lowest loss", "Loss", "best", ".3f"), ("BLEU", "BLEU", "bleu", ".1f"):
-            values = self._means(figure)
-            tables[heading] = self._by_cell(values, f"{{:{form}}}")
+            tables[heading] = self._by_cell(means(self.runs, figure), f"{{:{form}}}")
             beside = {
-                (family, size, pairs): value - values[baseline, size, pairs]
-                for (family, size, pairs), value in values.items()
-                if family in others and (baseline, size, pairs) in values
+                cell: value
+                for family in others
+                for cell, (_, _, value) in differences(self.runs, family, baseline, figure).items()
             }
             tables[f"{name} minus that of {baseline}"] = self._by_cell(beside, f"{{:+{form}}}")
         columns = ["", "cells", "mean", "for each doubling of N", "of D", "of D with the largest N", "crossing, D"]
@@ -108,14 +106,6 @@ class Study:
         ]
         tables["The runs"] = self._runs()
         return {heading: rows for heading, rows in tables.items() if len(rows) > 1}
-
-    def _means(self, figure: str) -> dict[tuple[str, str, int], float]:
-        """Return the mean of a figure over seeds, by family, size and pairs."""
-        found: dict[tuple[str, str, int], list[float]] = {}
-        for run in self.runs:
-            if not run.diverged and getattr(run, figure) is not None:
-                found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(getattr(run, figure))
-        return {cell: statistics.fmean(values) for cell, values in found.items()}
 
     def _by_cell(self, values: Mapping[tuple[str, str, int], float], form: str) -> list[list[str]]:
         sizes = {(run.cell.family, run.cell.size): run.parameters.non_embedding for run in self.runs}
@@ -186,7 +176,7 @@ def study_picture(study: Study) -> bytes:
         _draw_losses(axes[0], largest, fit.law, 1, {**styles[name], "label": name})
         _draw_losses(axes[1], [run for run in fit.runs if run.cell.pairs == most], fit.law, 0, styles[name])
     for name in others:
-        _draw_differences(axes[2], paired(study.runs, name, baseline), styles[name])
+        _draw_differences(axes[2], differences(study.runs, name, baseline).values(), styles[name])
     axes[2].axhline(0, color="0.3", linewidth=0.8)
     axes[0].set(xlabel="target tokens of the sample D, largest model (lines: the law)", ylabel="lowest validation loss")
     axes[1].set(xlabel="non-embedding parameters N, largest sample", ylabel="lowest validation loss")
@@ -211,15 +201,12 @@ def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: Any, row: int, style:
         axis.plot(along, laws.loss_by(law, *((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
 
 
-def _draw_differences(axis: Any, pairs: Sequence[tuple[grid.Run, grid.Run]], style: Mapping[str, Any]) -> None:
-    by_size: dict[int, dict[int, list[float]]] = {}
-    for one, other in pairs:
-        by_tokens = by_size.setdefault(other.parameters.non_embedding, {})
-        by_tokens.setdefault(other.tokens, []).append(one.best - other.best)
-    for number, (_, by_tokens) in enumerate(sorted(by_size.items()), 1):
-        data = sorted(by_tokens)
-        means = [statistics.fmean(by_tokens[tokens]) for tokens in data]
-        axis.plot(data, means, linewidth=0.6 * number, markersize=1.5 + number, **style)
+def _draw_differences(axis: Any, cells: Iterable[tuple[float, float, float]], style: Mapping[str, Any]) -> None:
+    by_size: dict[float, list[tuple[float, float]]] = {}
+    for n, *point in sorted(cells):
+        by_size.setdefault(n, []).append(point)
+    for number, points in enumerate(by_size.values(), 1):
+        axis.plot(*zip(*points, strict=True), linewidth=0.6 * number, markersize=1.5 + number, **style)
 
 
 def run(args: argparse.Namespace) -> None:

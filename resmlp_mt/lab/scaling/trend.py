@@ -3,9 +3,9 @@
 This needs no law: a regression on log N and log D shows differences where the constants of laws are not identified.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy import stats
@@ -33,26 +33,39 @@ class Trend:
     crossing: Estimate | None  # D at which both are equal with the largest N; None where that slope may be zero
 
 
-def paired(runs: Sequence[Run], one: str, other: str) -> list[tuple[Run, Run]]:
-    """Return pairs of runs, one of each family, with the same size, data and seed; diverged runs are left out."""
-    found = {run.cell: run for run in runs if not run.diverged}
-    pairs = ((run, replace(run.cell, family=other)) for run in found.values() if run.cell.family == one)
-    return [(run, found[cell]) for run, cell in pairs if cell in found]
+def means(runs: Sequence[Run], figure: str) -> dict[tuple[str, str, int], float]:
+    """Return the mean of ``best`` (the loss) or ``bleu`` over seeds, by family, size and pairs.
+
+    Runs that diverged or do not have the figure are left out.
+    """
+    found: dict[tuple[str, str, int], list[float]] = {}
+    for run in runs:
+        if not run.diverged and getattr(run, figure) is not None:
+            found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(getattr(run, figure))
+    return {cell: statistics.fmean(values) for cell, values in found.items()}
 
 
-def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | None:
-    """Return the least-squares regression over cells whose pairs have the figure, ``best`` (the loss) or ``bleu``.
+def differences(
+    runs: Sequence[Run], one: str, other: str, figure: str = "best"
+) -> dict[tuple[str, str, int], tuple[float, float, float]]:
+    """Return N and D of the other family and the difference of the families' means, by the cells of ``one``."""
+    values, found = means(runs, figure), {}
+    for run in runs:
+        cell = one, run.cell.size, run.cell.pairs
+        beside = other, run.cell.size, run.cell.pairs
+        if run.cell.family == other and {cell, beside} <= values.keys():
+            found[cell] = run.parameters.non_embedding, run.tokens, values[cell] - values[beside]
+    return found
+
+
+def trend(cells: Iterable[tuple[float, float, float]]) -> Trend | None:
+    """Return the least-squares regression over cells: N, D and difference.
 
     None if there are fewer than five cells, or only one size or one amount of data.
     """
-    cells: dict[Any, list[tuple[float, ...]]] = {}  # N, D and difference for each seed
-    for one, other in pairs:
-        if getattr(one, figure) is not None and getattr(other, figure) is not None:
-            values = other.parameters.non_embedding, other.tokens, getattr(one, figure) - getattr(other, figure)
-            cells.setdefault((other.cell.size, other.cell.pairs), []).append(values)
-    n, d, difference = np.array([np.mean(seeds, 0) for seeds in cells.values()]).reshape(-1, 3).T
+    n, d, difference = np.array(list(cells), float).reshape(-1, 3).T
     n, d = np.log2(n), np.log2(d)
-    if len(cells) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:
+    if len(n) < FEWEST_CELLS or len(set(n)) == 1 or len(set(d)) == 1:
         return None
     center_d, largest = d.mean(), n.max() - n.mean()
     n, d = n - n.mean(), d - center_d
@@ -62,7 +75,7 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | Non
     if np.linalg.matrix_rank(x) < x.shape[1] or alone.any():
         x = x[:, :3]
     found, _, _, _ = np.linalg.lstsq(x, difference, rcond=None)
-    freedom = len(cells) - len(found)
+    freedom = len(n) - len(found)
     variance = np.sum((difference - x @ found) ** 2) / freedom * np.linalg.inv(x.T @ x)
     # rows: the reported sums of coefficients; last, the difference with the largest N at the mean of log D
     sums = np.array([(1, 0, 0, 0), (0, 1, 0, 0), (0, 0, 1, 0), (0, 0, 1, largest), (1, largest, 0, -product)])
@@ -79,4 +92,4 @@ def trend(pairs: Sequence[tuple[Run, Run]], figure: str = "best") -> Trend | Non
         with np.errstate(over="ignore"):
             d = center_d - np.array([values[4] / values[3], (both + apart) / slope, (both - apart) / slope])
             crossing = Estimate(*np.exp2(d))
-    return Trend(len(cells), told[0], told[1], told[2], at_largest, crossing)
+    return Trend(len(n), told[0], told[1], told[2], at_largest, crossing)

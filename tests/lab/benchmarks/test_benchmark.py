@@ -1,14 +1,15 @@
 """The command: tiny runs of each kind, read back from JSON, and what it refuses."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import pytest
 
 from resmlp_mt.cli.benchmark import benchmark as parser
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks.command import FULL, SIZES, comparisons
+from resmlp_mt.lab.benchmarks.command import FULL, SIZES, comparisons, section_of
 from resmlp_mt.lab.benchmarks.measuring import per_second, speed_ratio
+from resmlp_mt.lab.benchmarks.systems import Shape
 from scripts import printed_by
 
 TINY = (
@@ -58,6 +59,8 @@ def test_training(measured, tmp_path):
 def test_generation(measured):
     section, rows, shown = measured("generation", *TINY, "--shapes", "5x1", "4x2", "--sentences", 2, "--beam", 2)
     assert section["by"] == "length"
+    two_of_a_length = replace(FULL[0], shapes=(Shape(5, 1), Shape(5, 2), Shape(4, 1)))
+    assert section_of(two_of_a_length).by == "sentences"  # a curve over lengths would leave one out
     assert section["settings"]["beam"] == "2"
     assert [len(row["seconds"][0]) for row in rows] == [2, 2, 1, 1]  # two sentences, one by one and together
     assert all(row["latency"][0] <= row["latency"][1] for row in rows[:2])

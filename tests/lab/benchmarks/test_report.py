@@ -1,6 +1,8 @@
-"""Measurements as a table."""
+"""Measurements as a table and as pictures."""
 
 from dataclasses import replace
+
+import pytest
 
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.measuring import Measurement, Quartiles
@@ -35,3 +37,10 @@ def test_a_table_has_a_column_for_what_was_measured():
     assert third[header.index("FLOPs alone") :] == ["", "56.25", "", "", "", "", ""]
     header, *_ = report.table(replace(SECTION, kind="training", rows=ROWS[2:]))
     assert header == ["length x sentences", "system", "tokens/s", "times as fast as old"]
+
+
+@pytest.mark.parametrize("by", ["length", "sentences"])
+def test_pictures_are_drawn(tmp_path, by):
+    pytest.importorskip("matplotlib")
+    report.draw(replace(SECTION, by=by), tmp_path / "picture.png")
+    assert (tmp_path / "picture.png").stat().st_size > 5000
