@@ -152,6 +152,11 @@ def open_input(path: PathLike, decompressed: bool = True) -> IO[bytes]:
         raise UserError(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
+def user_cache() -> Path:
+    """Return the folder for files of this user that can be made again."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+
+
 def check_can_be_written(path: PathLike) -> None:
     """Check, before long work, that its output file can be written at the end."""
     place = Path(os.path.abspath(path))

@@ -27,6 +27,7 @@ class Memory:
 
     def last(self, like: Tensor) -> Tensor:
         """Return the last position, 1 x B x C; if there is none yet, zeros with B and C of ``like`` (S x B x C)."""
+        # padded, as what ONNX's first step remembers has no positions
         return like.new_zeros(1, *like.shape[1:]) if self.kept is None else F.pad(self.kept, [0, 0, 0, 0, 1, 0])[-1:]
 
     def mixed(self, rows: Tensor) -> Tensor:

@@ -2,7 +2,9 @@
 
 import functools
 import re
+import threading
 from collections.abc import Mapping
+from email import message_from_bytes
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -53,15 +55,29 @@ class Translated(BaseModel):
     detectedLanguage: Detected | list[Detected] | None = Field(None, description=f"If source is {AUTO}.")
 
 
+MULTIPART = "multipart/form-data"
+LOADING = threading.Lock()  # else requests at the same moment would each load the identifier
+
+
 def is_form(content_type: str) -> bool:
     """Whether a body is a form's, or there is none: some clients send all fields in the address."""
-    return content_type in ("application/x-www-form-urlencoded", "")
+    return content_type.partition(";")[0] in ("application/x-www-form-urlencoded", MULTIPART, "")
+
+
+def form_fields(body: bytes, content_type: str) -> dict[str, str]:
+    """Return the fields of a form."""
+    if not content_type.startswith(MULTIPART):
+        return dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
+    message: Any = message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
+    parts = message.get_payload() if message.is_multipart() else []
+    found = ((part.get_param("name", header="content-disposition"), part.get_payload(decode=True)) for part in parts)
+    return {name: value.decode(errors="replace") for name, value in found if isinstance(name, str) and value}
 
 
 def fields_of(body: bytes, content_type: str, query: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the fields of a request of this interface; None if it is a request of our own interface."""
     if is_form(content_type):
-        return {**query, **dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))}
+        return {**query, **form_fields(body, content_type)}
     try:
         values = from_json(body)
     except ValueError:  # our own interface reports what is wrong
@@ -109,7 +125,9 @@ class LibreTranslate:
 
     def _detected(self, text: str) -> list[Detected]:
         """Return the model's two languages, the likelier one first."""
-        ranked = identifier(self._source, self._target).rank(text)
+        with LOADING:
+            known = identifier(self._source, self._target)
+        ranked = known.rank(text)
         return [Detected(confidence=round(100 * float(share), 1), language=code) for code, share in ranked]
 
     def job(self, fields: Mapping[str, Any]) -> Job:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import atomic_folder, lock, remove_unfinished
+from resmlp_mt.common.files import atomic_folder, lock, remove_unfinished, user_cache
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.encoder_decoder import Side, State
 from resmlp_mt.nn.memory import PagedMemory
@@ -109,7 +109,7 @@ def name_of(*known: object) -> str:
 
 def own_cache() -> Path:
     """Return the folder for compiled code. Only the user may write there, because the code is run."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")) / "resmlp_mt"
+    cache = user_cache() / "resmlp_mt"
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = cache.stat()

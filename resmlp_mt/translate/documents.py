@@ -1,5 +1,6 @@
 """Translation of whole texts and files: split them into sentences, translate these, and join them again."""
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ FORMATS: dict[str, Callable[[Parts, str], None]] = {
     "markdown": add_markdown,
     "srt": add_subtitles,
 }
+CHARSET = re.compile(r"""(<(?:meta|\?xml)\b[^>]*\b(?:charset|encoding)\s*=\s*["']?)[\w:.-]+""", re.IGNORECASE)
 ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt"}
 
 
@@ -74,6 +76,8 @@ def translate_document(
     check_can_be_written(target)
     with open_input(source, decompressed=False) as file:
         text = decoded(file.read(), source)
+    if format == "html":  # the new file is in UTF-8, too
+        text = CHARSET.sub(r"\1utf-8", text, count=1)
     translator = load()
     try:
         document = document_of(text, format, translator.tokenizer.settings.source_language)

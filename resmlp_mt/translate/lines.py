@@ -109,8 +109,9 @@ class GrowingFile(contextlib.AbstractContextManager):
         self._input = hashlib.sha256()
         outputs = [each for each in (self._path, beside) if each is not None]
         for each in outputs:
-            if each != beside or not self._record.values.get("ended"):  # else a run stopped between the two files
+            if os.path.abspath(each) != self._record.values.get("ended"):  # else a run stopped between the two files
                 files.check_new(each)
+            files.check_can_be_written(each)
         with files.one_line_write_errors(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
         files.lock(self._file, f"{self._partial}: another run is writing it: wait until it has ended")
@@ -118,7 +119,7 @@ class GrowingFile(contextlib.AbstractContextManager):
             files.remove_unfinished(each)
         begun, size = self._record.values, self._file.tell()
         remove = f"remove it and {self._partial.name}.json"
-        new = {"identity": identity, "lines": 0, "bytes": 0, "input": "", "ended": False}
+        new = {"identity": identity, "lines": 0, "bytes": 0, "input": "", "ended": ""}
         if not begun and not size:
             begun.update(new)
         elif not resume:
@@ -164,7 +165,7 @@ class GrowingFile(contextlib.AbstractContextManager):
                 if self._beside is None:
                     os.replace(self._partial, self._path)
                 else:
-                    self._record.values["ended"] = True
+                    self._record.values["ended"] = os.path.abspath(self._beside)
                     self._record.save()
                     split(self._partial, self._path, self._beside)
                     self._partial.unlink()

@@ -24,6 +24,7 @@ DEEPEST = 100  # most nested tags
 SPACE = re.compile(r"\s+(?=\S)(?!\d+[.)]|[-+*#>=~|:])")  # where a line may end: what follows begins no list or heading
 BULLETS = "-–—•·▪‣◦*"  # in a class of a regular expression
 MARK = re.compile(rf"^([{BULLETS}]\s+|>\s*)+")  # before an item, a speaker's words or a quotation: not in a sentence
+ITEM = re.compile(rf"^(?:[{BULLETS}]|(?:\d{{1,3}}|[A-Za-z])[.)])\s+")  # what begins an item of a list
 GLUED = re.compile(rf"[\0-\x7f]([\0-\x7f]|(?![{UNSPACED}])\w)")  # within a word, as in .NET, no sentence ends
 WITHOUT_SPACES = re.compile(rf"[{UNSPACED}\u3000-\u303f\uff00-\uffef]")  # no space between sentences beside these
 Escape = Callable[[str], str]
@@ -274,7 +275,8 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
 def _end_sentence(breaks: Sequence[Event], following: Sequence[Event]) -> bool:
     """Whether adjacent breaks end a sentence: two ``<br>`` a paragraph's, one that of an item before the next item."""
     tags = sum(each.name == "hardbreak" or each.raw.lower().startswith("<br") for each in breaks)
-    return tags > (0 if MARK.match("".join(each.text for each in following).lstrip()) else 1)
+    text = "".join(each.text for each in following).lstrip()
+    return tags > (0 if MARK.match(text) or ITEM.match(text) else 1)
 
 
 def _best_run(gains: np.ndarray, words: Sequence[int]) -> list[int]:

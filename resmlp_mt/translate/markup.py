@@ -90,6 +90,8 @@ def add_html(document: Parts, text: str) -> None:
             for part in REFERENCE.split(raw):
                 seen = html.unescape(part)
                 events += text_events(part) if seen == part else [Event("text", part, seen)]
+        elif name == "wbr":  # within a word, which the model gets whole
+            events.append(Event("text", raw, ""))
         elif name == "br":
             events.append(Event("break", raw, " "))
         else:

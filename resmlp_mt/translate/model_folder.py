@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import PathLike, read_lines, read_object
+from resmlp_mt.common.files import PathLike, read_lines, read_object, user_cache
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.text.tokenizer import END, PAD, START, TextSettings, Tokenizer
 from resmlp_mt.translate.options import Options
@@ -31,8 +31,7 @@ def find_folder(folder: PathLike) -> Path:
     """Return a folder's path; for a name on the hub, the folder in the local cache of Hugging Face's libraries."""
     path = Path(folder)
     if not path.is_dir() and str(folder).count("/") == 1:
-        user = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-        home = Path(os.environ.get("HF_HOME") or user / "huggingface")
+        home = Path(os.environ.get("HF_HOME") or user_cache() / "huggingface")
         cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub") / f"models--{str(folder).replace('/', '--')}"
         reference = cache / "refs" / "main"
         if reference.is_file():

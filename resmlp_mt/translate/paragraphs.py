@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from itertools import groupby, pairwise
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.translate.marks import BULLETS, Event, Parts
+from resmlp_mt.translate.marks import ITEM, Event, Parts
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 LINE_END = r"(?<![^\S\n])[^\S\n]*\n\s*"  # with the space around it
@@ -14,7 +14,6 @@ QUOTE = "> \t"  # what a line begins with that an e-mail quotes
 QUOTED_BREAK = re.compile(f"({LINE_END}[{QUOTE}]*)")
 NARROWEST = 40  # characters that a paragraph's longest line must have, if its lines can be wrapped within sentences
 TAB = re.compile(r"(?<=\S)( *\t[ \t]*)(?=\S)")  # between columns
-ITEM = re.compile(rf"^(?:[{BULLETS}]|(?:\d{{1,3}}|[A-Za-z])[.)])\s+")  # what begins a list's item, which is no column
 TIMES = re.compile(r"\s*\d+:\d\d:\d\d[,.]\d+ *--> *\d+:\d\d:\d\d[,.]\d+")
 CUE_TAG = re.compile(r"(</?\w[^<>]*>|\{\\[^{}]*\})")
 BEFORE_TEXT = re.compile(r"(\s*[-–—]\s*(?=\S))?(\{\\[^{}]*\})*")  # a dash before a speaker's words, layout settings
@@ -77,6 +76,8 @@ def add_subtitles(document: Parts, text: str) -> None:
                 raise UserError(f"line {number}: is not times such as 00:00:01,000 --> 00:00:02,500")
             expected = "text"
         elif expected == "text" and content:
+            if TIMES.match(line):
+                raise UserError(f"line {number}: is times within a subtitle: an empty line belongs before its number")
             before = (BEFORE_TEXT.match(line) or [""])[0]
             events += [Event("block", before)] if before else []
             events += _cue_events(line.removeprefix(before))

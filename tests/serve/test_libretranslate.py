@@ -10,6 +10,7 @@ from serve.fake_server import TOKEN, FakeTranslator, serving
 from resmlp_mt.serve.settings import Access
 
 libretranslatepy = pytest.importorskip("libretranslatepy", reason="needs libretranslatepy")
+requests = pytest.importorskip("requests", reason="needs requests")
 deep_translator = pytest.importorskip("deep_translator", reason="needs deep-translator")
 pytest.importorskip("py3langid", reason="needs py3langid")
 ENGLISH, GERMAN = "Two dogs are running on the beach.", "Zwei Hunde laufen über den Strand."
@@ -91,6 +92,11 @@ def test_a_form(client):
     body = urlencode(asking(q="ü + b", alternatives="1")).encode()
     assert client.ask(body=body, Content_Type=form).values == {"translatedText": "b + ü", "alternatives": ["b + ü"]}
     assert client.ask(body=json.dumps(asking()).encode(), Content_Type=form).status == 200  # curl -d without -H
+    files = {name: (None, value) for name, value in asking(q="ü\r\n\r\n--b").items()}  # as curl -F sends them
+    sent = requests.Request("POST", "http://localhost", files=files).prepare()
+    answer = client.ask(body=sent.body, Content_Type=sent.headers["Content-Type"].replace("multipart", "Multipart"))
+    assert answer.values == {"translatedText": "ü\r\n\r\n--b"}
+    assert client.ask(body=sent.body, Content_Type="multipart/form-data").status == 400
     assert client.ask("/detect", urlencode({"q": GERMAN}).encode(), Content_Type=form).values[0]["language"] == "de"
 
 

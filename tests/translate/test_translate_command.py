@@ -123,6 +123,10 @@ def test_alignments_appear_with_the_output(run, folder, tmp_path, files, small_w
     with monkeypatch.context() as patch, pytest.raises(ZeroDivisionError):
         patch.setattr(line_by_line, "split", die_between_the_files)
         run(*files, "--resume")
+    (tmp_path / "mine").touch()
+    assert "mine: is there already" in failure(run, *files[:-1], tmp_path / "mine", "--resume")
+    assert "in/links: " in failure(run, *files[:-1], tmp_path / "in" / "links", "--resume")
+    (tmp_path / "mine").unlink()
     run(*files, "--resume")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["in", "links", "out"]
     assert (tmp_path / "out").read_bytes() == run(given=text_of(TEXTS))

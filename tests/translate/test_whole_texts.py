@@ -150,6 +150,13 @@ def test_files(run_on, translator, ending, kind):
     assert found == expected != PAGES[kind]
 
 
+def test_a_page_says_that_it_is_in_utf_8(run_on):
+    for head in "<META content='text/html; charset=%s'>", '<meta charset="%s"/>', '<?xml version="1.0" encoding="%s"?>':
+        page = f"{head}<p>A man.</p><form accept-charset='latin1'>"
+        found = run_on((page % "iso-8859-1").encode(), "in.html", f"{len(head)}.html")
+        assert found.startswith(head % "utf-8") and found.endswith("<form accept-charset='latin1'>")
+
+
 def test_numbers_of_a_file_that_are_missing_are_told(run_on, capsys):
     assert "17" not in run_on(b"A man.\n\nThe hen is 17.\n", "in.txt", "out.txt", "--check")
     assert "in.txt: 'The hen is 17.': missing: 17" in capsys.readouterr().err.splitlines()
@@ -170,6 +177,7 @@ def test_numbers_of_a_file_that_are_missing_are_told(run_on, capsys):
         (LONG.replace(". ", " ").encode(), [], "in.txt: 'The hen in there is a man The hen in the"),
         (b"1\n00:00:01,000 --> 00:00:02,000\nA.\n\nB\n", ["in.srt", "out.srt"], "in.srt: line 5: is not the number"),
         (b"1\n00:00:01 -> 2\nA.\n", ["in.srt", "out.srt"], "in.srt: line 2: is not times such as 00:00:01,000"),
+        (2 * b"1\n00:00:01,000 --> 00:00:02,000\nA.\n", ["in.srt", "out.srt"], "in.srt: line 5: is times within a sub"),
         (b"1\n", ["in.srt", "out.srt"], "in.srt: line 2: is not times such as 00:00:01,000"),
     ],
 )

@@ -164,7 +164,8 @@ class Report:
     def _sparsities(self) -> list[list[str]]:
         shares = {(each.side, each.layer, each.matrix): f"{each.share:.1%}" for each in self.sparsity[-1]}
         columns = list(dict.fromkeys(matrix for *_, matrix in shares))
-        layers = sorted({place for *place, _ in shares}, key=lambda place: (matrices.SIDES.index(place[0]), place[1]))
+        places = {(side, layer) for side, layer, _ in shares}
+        layers = sorted(places, key=lambda place: (matrices.SIDES.index(place[0]), place[1]))
         return [["layer", *columns]] + [
             [f"{side} {layer}", *(shares.get((side, layer, matrix), "") for matrix in columns)]
             for side, layer in layers

@@ -203,8 +203,8 @@ def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: Any, row: int, style:
 
 def _draw_differences(axis: Any, cells: Iterable[tuple[float, float, float]], style: Mapping[str, Any]) -> None:
     by_size: dict[float, list[tuple[float, float]]] = {}
-    for n, *point in sorted(cells):
-        by_size.setdefault(n, []).append(point)
+    for n, d, difference in sorted(cells):
+        by_size.setdefault(n, []).append((d, difference))
     for number, points in enumerate(by_size.values(), 1):
         axis.plot(*zip(*points, strict=True), linewidth=0.6 * number, markersize=1.5 + number, **style)
 

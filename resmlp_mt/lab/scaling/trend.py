@@ -49,7 +49,8 @@ def differences(
     runs: Sequence[Run], one: str, other: str, figure: str = "best"
 ) -> dict[tuple[str, str, int], tuple[float, float, float]]:
     """Return N and D of the other family and the difference of the families' means, by the cells of ``one``."""
-    values, found = means(runs, figure), {}
+    values = means(runs, figure)
+    found: dict[tuple[str, str, int], tuple[float, float, float]] = {}
     for run in runs:
         cell = one, run.cell.size, run.cell.pairs
         beside = other, run.cell.size, run.cell.pairs

@@ -75,6 +75,14 @@ def test_figures_are_those_of_the_weights(plot_mixing, undrawn, saved, trained, 
     assert ("decoder", 1, "A", pytest.approx(small)) in [tuple(each.values()) for each in one["sparsity"]]
 
 
+def test_the_page_has_the_small_weights_of_layers_without_a_matrix_too(plot_mixing, undrawn, tmp_path):
+    options = {"mixing_of_decoder_layers": "ssru,linear"}
+    torch.save(checkpoint(untrained(**options), options=options), tmp_path / "mixed.pt")
+    plot_mixing(tmp_path / "mixed.pt", "--out", tmp_path / "out")
+    (*_, table) = re.findall("<table>.*?</table>", (tmp_path / "out" / "index.html").read_text(), re.DOTALL)
+    assert re.findall(r"(?:en|de)coder \d", table) == ["encoder 1", "encoder 2", "decoder 1", "decoder 2"]
+
+
 def test_several_checkpoints_show_their_change(plot_mixing, undrawn, saved, before_training, tmp_path):
     torch.save(checkpoint(before_training), tmp_path / "checkpoint1.pt")
     out = tmp_path / "out"
