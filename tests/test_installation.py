@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from packaging.specifiers import SpecifierSet
 
 from scripts import ROOT, stub
 
@@ -102,7 +101,21 @@ def test_set_up_installs_in_order_then_does_nothing(checkout: Path, fake: dict[s
     assert "a torch without CUDA, but there is a GPU" in set_up(checkout, **fake).stderr
 
 
-def test_killed_set_up_goes_on(checkout: Path, fake: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    ("gpu", "more", "asked"),
+    [
+        ("", {}, "torch==2.13.0,!=2.13.0+cpu"),
+        ("exit 1", {"RESMLP_TORCH_PIP_ARGS": "--index-url x"}, "torch==2.13.0 --index-url x"),
+    ],
+)
+def test_torch_for_a_gpu_or_from_elsewhere_in_another_folder(checkout, fake, tmp_path, gpu, more, asked):
+    stub(tmp_path / "bin" / "nvidia-smi", gpu)
+    environment = tmp_path / "my env"
+    assert set_up(checkout, **fake, **more, VENV=str(environment)).returncode == 0
+    assert calls(fake)[0].endswith(f" {asked}") and (environment / ".ready").exists()
+
+
+def test_a_set_up_that_failed_goes_on(checkout: Path, fake: dict[str, str]) -> None:
     broken = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="fairseq-fixed", FAKE_PIP_SAYS="error: something")
     assert "building fairseq-fixed" in the_error(broken)
     assert "error: something" not in the_error(broken)
@@ -167,4 +180,3 @@ def test_project_file_and_tested_versions_agree() -> None:
             assert tested[each.name] in each.specifier, f"{each} in {file}"
         names = {each.name for each in wanted}
         assert ("fairseq" in names, "fairseq-fixed" in names) == (python == "3.10", python != "3.10")
-        assert python in SpecifierSet(project["requires-python"])

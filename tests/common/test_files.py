@@ -117,7 +117,7 @@ def test_gzip_and_damaged_gzip(tmp_path, change, message):
         list(read_lines(path))
 
 
-def test_one_at_a_time(tmp_path, monkeypatch):
+def test_a_lock_has_one_holder_and_can_be_waited_for(tmp_path, monkeypatch):
     opened = partial(open, tmp_path / "lock", "w")
     with opened() as first, opened() as second, opened() as third:
         lock(first, "")

@@ -27,7 +27,6 @@ from resmlp_mt.data.subwords import Subwords
 from resmlp_mt.text.words import Words
 from scripts import in_process
 
-ROOT = Path(__file__).parents[2]
 RECIPE = CorpusRecipe(Words(normalize=False), Subwords("bpe", 60), PairFilter(max_ratio=8.0))
 
 

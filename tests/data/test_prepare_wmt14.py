@@ -53,12 +53,6 @@ def test_text_is_sacrebleus(tmp_path, monkeypatch, official, pair):
     assert [path.name for path in ours] == [f"{official.name}.{lang}" for lang in pair.split("-")]
     assert [path.read_bytes() for path in ours] == [Path(path).read_bytes() for path in theirs]
 
-    sentences = replicas.sentences(official.name, replicas.SETS[official.name])
-    for side, lang in enumerate(pair.split("-")):
-        running = [lines[side].decode() for lines in OfficialText(*ours).pairs()]
-        assert running == [one[lang] + (" <b> Q&A" if number in (1, 2) else "") for number, one in enumerate(sentences)]
-        assert "&amp;" in ours[side].read_text()
-
 
 def test_entities_are_resolved_once(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("&lt;b&gt; &quot;R&amp;D&quot; &apos;s &amp;lt; AT&T &nbsp;\n")

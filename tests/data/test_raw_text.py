@@ -137,6 +137,5 @@ def recorded(tmp_path: Path) -> Path:
 def test_a_record_that_is_not_ours_is_refused(recorded: Path, change: Callable[[Path], object], message: str) -> None:
     RawText.of(recorded).splitter()
     change(recorded)
-    with pytest.raises(UserError, match=message) as caught:
+    with pytest.raises(UserError, match=f"{message}.*prepare the data again"):
         RawText.of(recorded).splitter()
-    assert "\n" not in str(caught.value) and "prepare the data again" in str(caught.value)

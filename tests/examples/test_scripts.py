@@ -21,14 +21,14 @@ def test_a_wrong_option_is_told_with_the_usage(path, monkeypatch, capsys):
     try:
         script = loaded(path.relative_to(EXAMPLES))
     except (ModuleNotFoundError, SystemExit) as error:
-        assert isinstance(error.__cause__ or error, ModuleNotFoundError)
+        assert not (error.__cause__ or error).name.startswith("resmlp_mt")
         pytest.skip(str(error))
     with pytest.raises(SystemExit, match="2"):
         script.main()
     assert capsys.readouterr().err.startswith(f"usage: {path.name}")
 
 
-def test_all_is_obeyed(folder, tmp_path, monkeypatch):
+def test_constraints_py_finds_every_constraint_obeyed(folder, tmp_path, monkeypatch):
     for name, texts in (("source", TEXTS), ("reference", [f"Ein Mann {text}" for text in TEXTS])):
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
     files = [str(tmp_path / name) for name in ("source", "reference", "results.json")]

@@ -117,6 +117,7 @@ def test_help_is_the_head_of_the_script(run, script):
         ("wmt14_en_fr/train.sh resmlp6 work", {"GPUS": "128"}, "224 tokens at once cannot hold the longest sentence"),
         ("wmt14_en_de/train.sh resmlp6 work", {"NODES": "$(touch x)"}, "NODES is a whole number from 1"),
         ("wmt14_en_de/evaluate.sh lstm work valid", {}, "no work/newstest2013.de, the official text: run"),
+        ("wmt14_en_de/train.sh resmlp6 work", {"NODES": "2"}, "give RENDEZVOUS=host:port of one of the 2 nodes"),
         ("../scripts/demo.sh Can you", {}, "you: give one sentence, in quotes"),
     ],
 )
@@ -151,7 +152,10 @@ def test_each_pair_has_its_validation_set_and_german_compounds_alone_are_split(r
     done = run(f"examples/wmt14_en_{language}/evaluate.sh", "resmlp6", "work", "valid")
     assert done.returncode == 0, done.stderr
     assert (work / "resmlp6" / "valid.reference").read_text().split() == sets
-    assert ("--split-compounds" in calls()[-1]) == (language == "de")
+    average, generate, score = calls()
+    assert options_of(average)["--num-update-checkpoints"] == "10"
+    assert options_of(generate).items() >= {"--beam": "4", "--lenpen": "0.6"}.items()
+    assert ("--split-compounds" in score) == (language == "de")
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_the_test_is_unseen(made: Path) -> None:
     assert make_corpus.check_unseen(made)[-1].startswith("test: 60 sentences, 60 with a held-out pair")
 
 
-def test_the_check_finds_a_broken_promise(made: Path, tmp_path: Path) -> None:
+def test_the_check_finds_what_training_has_seen(made: Path, tmp_path: Path) -> None:
     for name, first_line, message in (
         ("train.en", lines(made / "test.en")[:1], r"train\.en:1: has the held-out pair"),
         ("test.de", lines(made / "train.de")[3:4], r"test\.en:1: it or its translation occurs in train"),

@@ -72,6 +72,8 @@ def test_the_batch_is_the_same_for_every_number_of_gpus(dry_run, system, at_once
     for variables in {}, {"GPUS": 4, "AT_ONCE": 700}, {"NODES": 2, "GPUS": 8}, {"AT_ONCE": 10**6}:
         found = options_of(dry_run("en_de", system, **variables, RENDEZVOUS="host:29500"))
         world, limit = variables.get("GPUS", 1) * variables.get("NODES", 1), variables.get("AT_ONCE", at_once)
+        if "NODES" in variables:
+            assert found.items() >= {"--nnodes": "2", "--nproc_per_node": "8", "--rdzv_endpoint": "host:29500"}.items()
         step, update_freq = int(found[f"--{name}"]), int(found["--update-freq"])
         assert step * update_freq * world == batch
         assert step <= limit

@@ -216,6 +216,7 @@ def test_options_that_are_no_plain_values_are_refused(options, message):
 def test_paths_are_dropped_wherever_they_stand_and_other_options_say_what_they_like():
     options = {"checkpoint": {"save_dir": "exp(2)"}, "model": Namespace(data="f(x)[0]", layers=6, lr=[0.1])}
     assert as_data(options) == options and as_data(options) is not options
+    assert OPENED.keys() >= {"pretrained_checkpoint", "load_pretrained_encoder_from", "w2v_path", "sentencepiece_model"}
     for option, none in OPENED.items():
         named = {option: "/etc/passwd"}
         found = as_data({"model": Namespace(**named), "bpe": {"_name": "b", **named}, "more": [{option: ""}]})

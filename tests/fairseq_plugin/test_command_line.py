@@ -142,7 +142,7 @@ def test_the_preparation_of_the_text_is_chosen_where_no_option_says_otherwise(da
     assert text_of(data) == (None, None)
 
 
-def test_constraints_are_marked_as_the_target_s_and_several_languages_are_left_alone(monkeypatch):
+def test_constraints_are_marked_as_the_target_s_and_several_languages_are_left_alone(monkeypatch, capsys):
     monkeypatch.setattr(raw_text, "_make_batches", lambda lines, *_: iter(lines))
     task = SimpleNamespace(source_dictionary=SimpleNamespace(encode_line=lambda *_, **__: torch.zeros(3)))
     limits = SimpleNamespace(max_tokens=None, skip_invalid_size_inputs_valid_test=False)
@@ -154,6 +154,9 @@ def test_constraints_are_marked_as_the_target_s_and_several_languages_are_left_a
     ):
         cfg.tokenizer = SimpleNamespace(_name=tokenizer)
         assert list(Lines().batches(["a\tl'homme\tb"], cfg, task, positions, str)) == [line]
+    limits.max_tokens = 2
+    assert list(Lines().batches(["a b"], cfg, task, (4, 4), str)) == [""]
+    assert "sentence 0 (line 1): 3 positions" in capsys.readouterr().err
 
 
 def test_help_has_the_model_s_options_for_presets_of_one_s_own(parse, small, monkeypatch, capsys):

@@ -5,7 +5,8 @@ from collections import Counter
 
 import pytest
 import torch
-from builders import build
+from builders import build, dictionary
+from fairseq.models.transformer import TransformerModel, base_architecture
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.fairseq_plugin.options import PRESETS, apply_preset
@@ -83,6 +84,7 @@ def test_the_command_line_wins_and_none_means_missing():
         ({"mixing_heads": 2, "token_mixing": "conv"}, "--mixing-heads 2 is for --token-mixing linear or gated or "),
         ({"mixing_kernel": 5}, "--mixing-kernel 5 is for --token-mixing dynamic or conv or depthwise or separable"),
         ({"criterion": "adaptive_loss"}, "--criterion adaptive_loss needs --adaptive-softmax-cutoff"),
+        ({"adaptive_softmax_cutoff": [9], "criterion": "nll"}, "needs --criterion adaptive_loss, not nll"),
         ({"decoder_ffn_embed_dim": "wide"}, "--decoder-ffn-embed-dim is 'wide': give something like 2048"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"token_mixing": "atention"}, "--token-mixing is 'atention': give one of linear, gated, ema,"),
@@ -107,6 +109,19 @@ def test_embeddings_are_taken_from_a_file(tmp_path):
     (tmp_path / "words.vec").write_text(f"1 64\nw1 {' '.join(map(str, range(64)))}\n")
     model = build(separate=True, encoder_embed_path=str(tmp_path / "words.vec"), scatter=0)
     assert model.encoder.embed_tokens.weight[model.encoder.dictionary.index("w1")].tolist() == list(range(64))
+
+
+def test_weights_start_as_large_as_those_of_fairseq_s_transformer_and_a_as_a_linear_layer_s():
+    sizes = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 256, "encoder_layers": 2, "decoder_layers": 2}
+    base_architecture(args := Namespace(**sizes, decoder_output_dim=32))
+    task = Namespace(source_dictionary=dictionary(), target_dictionary=dictionary())
+    theirs, ours = TransformerModel.build_model(args, task).state_dict(), build(scatter=0, decoder_output_dim=32)
+    for name, weight in ours.state_dict().items():
+        like = name.replace("cross_attention.attention", "encoder_attn").replace("mlp.", "")
+        if like in theirs and weight.dim() == 2:
+            assert weight.std().item() == pytest.approx(theirs[like].std().item(), rel=0.1), name
+    a = ours.encoder.layers[0].mixing.mixing.weight.detach()
+    assert a.abs().max() <= 64**-0.5 and a.std().item() == pytest.approx(64**-0.5 / 3**0.5, rel=0.1)
 
 
 def test_each_branch_starts_at_layerscale():

@@ -56,18 +56,22 @@ def test_a_split_without_a_side_or_with_a_broken_one(train, generate, data, tmp_
         generate(data=data)
 
 
-def test_what_fairseq_would_not_prevent_is_refused_but_not_if_a_checkpoint_has_it(task, checkpoint, monkeypatch):
+def test_repeated_ngrams_are_refused_without_cuda_but_not_if_a_checkpoint_has_them(task, checkpoint, monkeypatch):
     made = task()
     for works, size in (True, 2), (False, 0):  # with fairseq's CUDA extension it had an effect in training
         monkeypatch.setattr("resmlp_mt.fairseq_plugin.task.is_cuda_extension_usable", lambda works=works: works)
         made.cfg.eval_bleu, made.cfg.eval_bleu_args = True, '{"no_repeat_ngram_size": 2}'
         _, config = load_model_ensemble([str(checkpoint)], task=made)
         assert json.loads(made.cfg.eval_bleu_args) == {"no_repeat_ngram_size": size}
-    made.cfg.eval_bleu_detok, made.cfg.eval_bleu_detok_args = "prepared", '{"data": "/elsewhere"}'
-    with pytest.raises(UserError, match=r"small/bin/text\.json: cannot be read"):  # of the task's data
-        made.build_model(config.model)
-    made.cfg.eval_bleu_detok, made.cfg.eval_bleu_args = None, '{"no_repeat_ngram_size": 2}'
+    made.cfg.eval_bleu_args = '{"no_repeat_ngram_size": 2}'
     with pytest.raises(UserError, match=r"^--no-repeat-ngram-size .*: does nothing"):
+        made.build_model(config.model)
+
+
+def test_bleu_of_prepared_text_is_that_of_the_task_s_data_whatever_a_checkpoint_names(task, checkpoint):
+    _, config = load_model_ensemble([str(checkpoint)], task=(made := task()))
+    made.cfg.eval_bleu, made.cfg.eval_bleu_detok, made.cfg.eval_bleu_detok_args = True, "prepared", '{"data": "/other"}'
+    with pytest.raises(UserError, match=r"small/bin/text\.json: cannot be read"):
         made.build_model(config.model)
 
 

@@ -55,11 +55,12 @@ def test_all_that_is_no_weight_is_the_last_one_s_and_tied_embeddings_stay_tied(t
 
 def test_the_same_inputs_give_the_same_bytes(tmp_path, average):
     unset = {"layers.0.conv.conv_bias": NAN}  # fairseq's DynamicConv neither sets nor uses it
-    files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7), **unset}) for epoch in (1, 2)]
+    files = [save(tmp_path / f"checkpoint{epoch}.pt", {"w": torch.randn(7, 7), **unset}) for epoch in (1, 2, 3)]
+    options = "--num-epoch-checkpoints", 2, "--checkpoint-upper-bound", 2
     (tmp_path / ".a.pt.0123abcd.tmp").touch()  # a killed run's
     for name in "a.pt", "b.pt", "b.pt":  # b.pt is written over
-        average("--inputs", tmp_path, "--num-epoch-checkpoints", 2, "--output", tmp_path / name)
-    average("--inputs", *files, "--output", tmp_path / "c.pt")
+        average("--inputs", tmp_path, *options, "--output", tmp_path / name)
+    average("--inputs", *files[:2], "--output", tmp_path / "c.pt")
     assert len({(tmp_path / name).read_bytes() for name in ("a.pt", "b.pt", "c.pt")}) == 1
     assert not list(tmp_path.glob(".*"))
 

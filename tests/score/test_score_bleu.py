@@ -17,9 +17,9 @@ score_bleu = printed_by("score")
 def test_set(tmp_path, monkeypatch):
     """The current folder, with a reference, and a system's output, both of fairseq-generate and as tokens."""
     monkeypatch.chdir(tmp_path)
-    tokens = moses_tokens(worse(REFERENCE), escape=False)
+    tokens = moses_tokens(worse(REFERENCE), aggressive_dash_splits=True)  # as in WMT14's corpora
     write(tmp_path / "ref.de", REFERENCE)
-    write(tmp_path / "ref.tok", moses_tokens(REFERENCE, escape=False))
+    write(tmp_path / "ref.tok", moses_tokens(REFERENCE, aggressive_dash_splits=True))
     write(tmp_path / "sys.tok", tokens)
     write(tmp_path / "gen.out", generate_output({n: subwords(line) for n, line in enumerate(tokens)}))
     return tmp_path
@@ -33,16 +33,17 @@ def scores(output):
 
 
 def test_scores_of_generate_output_of_tokens_and_of_text(test_set, score_bleu):
-    result = json.loads(score_bleu("gen.out", *DE, "--split-compounds", "--json", "--output", "hyp.de"))
+    args = *DE, "--tokenized-reference", "ref.tok", "--json"
+    result = json.loads(score_bleu("gen.out", *args, "--split-compounds", "--output", "hyp.de"))
     assert (result["segments"], result["target_lang"]) == (len(REFERENCE), "de")
     assert list(result["scores"]) == ["sacrebleu", "chrf2", "tokenized_bleu", "compound_split_bleu"]
     expected = sacrebleu.corpus_bleu((test_set / "hyp.de").read_text(encoding="utf-8").splitlines(), [REFERENCE])
     assert result["scores"]["sacrebleu"]["score"] == round(expected.score, 4)
-    tokens, reference = ((test_set / name).read_text(encoding="utf-8").splitlines() for name in ("sys.tok", "ref.tok"))
+    tokens, reference = (moses_tokens(lines, escape=False) for lines in (worse(REFERENCE), REFERENCE))
     expected = sacrebleu.corpus_bleu(tokens, [reference], tokenize="none", smooth_method="none", force=True)
     assert result["scores"]["tokenized_bleu"]["score"] == round(expected.score, 4)
     assert result["scores"].pop("compound_split_bleu")["score"] != result["scores"]["tokenized_bleu"]["score"]
-    assert json.loads(score_bleu("--hypotheses", "sys.tok", "--tokenizer", "moses", *DE, "--json")) == result
+    assert json.loads(score_bleu("--hypotheses", "sys.tok", "--tokenizer", "moses", *args)) == result
     of_text = json.loads(score_bleu("--hypotheses", "hyp.de", *DE, "--json"))
     assert of_text["scores"]["sacrebleu"] == result["scores"]["sacrebleu"]
     (test_set / "bom.de").write_text((test_set / "hyp.de").read_text(encoding="utf-8"), encoding="utf-8-sig")
@@ -131,6 +132,8 @@ def test_words_that_moses_does_not_find_are_not_counted(test_set, monkeypatch, c
         ("gen.out --target-lang de --reference only.tok", "only.tok: tokens, not running text"),
         ("gen.out --target-lang de --reference ref.de --tokenized-reference ref.de", "running text, not tokens"),
         ("gen.out --target-lang de --reference ref.de --baseline -", "^/dev/stdin: empty"),  # pytest's is
+        ("--hypotheses joined --target-lang de --reference ref.de", "^joined: subwords joined"),
+        ("same.out --target-lang de --reference ref.de", "every hypothesis"),
         ("gen.out --reference r", "--target-lang is needed"),
         ("gen.out --reference r --target-lang fr --split-compounds", "German alone"),
     ],
@@ -139,6 +142,8 @@ def test_bad_input_and_options_are_one_line(test_set, score_bleu, args, message)
     write(test_set / "short.de", REFERENCE[:-1])
     write(test_set / "only.tok", ["Ein Haus ."] * len(REFERENCE))
     write(test_set / "subwords", map(subwords, REFERENCE))
+    write(test_set / "joined", [line.replace(" ", "") for line in REFERENCE])
+    write(test_set / "same.out", generate_output(dict.fromkeys(range(len(REFERENCE)), "some <unk> target")))
     with pytest.raises(UserError, match=message):
         score_bleu(*args.split())
 

@@ -106,6 +106,7 @@ BAD = [  # request, status, what the one line says
     *((asking({"beam": beam}), 400, "options.beam: ") for beam in (0, 6, True, None, 3.0, "3", 10**30)),
     *((asking({"length_penalty": each}), 400, "options.length_penalty: ") for each in (1e308, -11, "1", True)),
     (asking({"too_long": "maybe"}), 400, "options.too_long: Input should be 'error', 'split' or 'truncate'"),
+    (asking({"n_best": 6}), 400, "options.n_best: "),
     (asking({"n_best": 3, "beam": 2}), 400, "n_best 3: beam 2 finds no more than 2"),
     ({"body": {"texts": ["a", POSITIONS * "a "]}}, 400, "texts[1]: 24 tokens, but the model takes 23"),
     ({"body": {"texts": 201 * [""]}}, 413, "texts: 201 characters (a sentence counts one more); at most 200 are"),
@@ -139,7 +140,7 @@ def test_a_site_that_is_named_may_ask():
     who = Access(hosts=frozenset(["mine.example"]), origins=("https://other.example",))
     asking = {"Host": "mine.example", "Origin": "https://other.example"}
     with serving(FakeTranslator(), access=who) as (client, _):
-        wanted = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "content-type"}
+        wanted = {"Access_Control_Request_Method": "POST", "Access_Control_Request_Headers": "authorization"}
         for arguments in {"body": {"texts": ["a b"]}}, {"method": "OPTIONS", **wanted}:
             answer = client.ask(**arguments, **asking)
             assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://other.example")
@@ -265,7 +266,8 @@ def test_the_page_takes_nothing_from_another_server(client):
         answer = client.ask(path)
         assert (answer.status, answer.headers.get_content_type()) == (200, kind)
         policy = dict(part.split(maxsplit=1) for part in answer.headers["content-security-policy"].split("; "))
-        assert policy["default-src"] == "'none'"
+        kinds = "default-src", "frame-ancestors", "form-action", "base-uri"
+        assert {policy[kind] for kind in kinds} == {"'none'"}
         assert {source for sources in policy.values() for source in sources.split()} == {"'none'", "'self'", "data:"}
         assert "//" not in re.sub(r"^\s*//.*|\S\s+// .*", "", answer.text, flags=re.MULTILINE)
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval", answer.text)

@@ -85,8 +85,9 @@ def test_it_is_compiled_once_and_again_for_other_weights(folder, compiled, cache
     model, _, _ = load(folder)
     digest = checksum(folder / WEIGHTS)
     loading.compiled_model(model.cfg, digest, lambda: model, "fp32", shortlist=False)
-    with pytest.raises(UserError, match="compiled again"):
-        loading.compiled_model(model.cfg, digest, lambda: model, "fp32", shortlist=True)
+    for precision, shortlist in ("fp32", True), ("bf16", False):
+        with pytest.raises(UserError, match="compiled again"):
+            loading.compiled_model(model.cfg, digest, lambda: model, precision, shortlist=shortlist)
 
 
 def refuse(*_):

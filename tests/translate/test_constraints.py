@@ -90,7 +90,7 @@ def test_terms_are_forced_as_well_as_by_fairseq(trained):
     assert sum(gained) / len(gained) > -0.01
 
 
-def test_what_nobody_asks_changes_nothing_and_the_batch_no_translation(translator):
+def test_neither_the_batch_nor_a_phrase_that_never_comes_changes_a_translation(translator):
     options = {"glossary": {"man": ["in", "inn"], "the other": "er"}, "avoid": ["sings"]}
     constrained = translator.translate(TEXTS, prefix="the", **options)
     assert_equal([translator.translate(text, prefix="the", **options) for text in TEXTS], constrained, 1e-5)

@@ -46,7 +46,7 @@ def test_they_come_out_exactly_and_once(folder, precision):
     assert translator.translate("www.a.org", n_best=2)[1].words == [("www.a.org", 0.0)]
 
 
-def test_without_cross_attention_they_come_as_far_behind_the_beginning():
+def test_without_cross_attention_they_come_at_the_same_relative_place():
     assert placed(["a", "b", "c", "d"], ["A", "B"], "A \ue000B", None, "bpe") == ["a", "b", "\ue000", "c", "d"]
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from builders import GENERATING, build, decode_in_steps, logits, pairs
+from builders import GENERATING, build, logits, pairs
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
@@ -69,16 +69,6 @@ def test_int8_is_the_rounded_product(bias, fast, monkeypatch):
     torch.testing.assert_close(Int8Linear(linear)(x), expected)
 
 
-@pytest.mark.parametrize("options", [options for options, _ in KINDS])
-@pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_steps_equal_teacher_forcing(precision, options):
-    model = prepared(precision, **options)
-    sources, targets = pairs((5, 9), (3, 9))
-    stepped, beams = decode_in_steps(model, sources, targets, False, drop_at=4)
-    for (i, j), rows in stepped.items():
-        assert_near([rows], [logits(model, [sources[i]], [beams[i][j]])[0][: len(rows)]], 0.02)
-
-
 def test_only_fp32_is_lowered():
     with pytest.raises(UserError, match="int8 is for fp32 on a CPU: leave out --fp16 and give --cpu"):
         build(inference_precision="int8").half().prepare_for_inference_(GENERATING)
@@ -113,7 +103,7 @@ def test_bf16_and_packed_are_the_product_of_rounded_numbers(made, dtype, fast, b
 
 @pytest.mark.skipif(not lowered.has_int8(), reason="where it is not used, sums of 16 bits overflow")
 @pytest.mark.parametrize("bias", [True, False])
-def test_what_a_compiler_can_take_apart_is_the_same(bias):
+def test_the_compiled_form_of_an_int8_layer_computes_the_same(bias):
     torch.manual_seed(0)
     for size in 16, 512:
         layer, x = Int8Linear(nn.Linear(size, 40, bias=bias)), 3 * torch.randn(5, 2, size)

@@ -195,6 +195,8 @@ def test_a_run_that_was_broken_off_goes_on(run, broken_off, files, monkeypatch):
     [
         ([], None, "out.partial: left by a run that was broken off: give --resume, or remove it and out.partial.json"),
         (["--resume", "--beam", 3], None, "out.partial: begun with beam 2, not 3: give the same, or remove it and"),
+        (["--resume", "--beam", 2, "--precision", "bf16"], None, "out.partial: begun with precision fp32, not bf16"),
+        (["--resume", "--beam", 2, "--scores"], None, "out.partial: begun with scores False, not True: give the same"),
         (["--resume", "--beam", 2], lambda text: text.replace(b"A man", b"a man", 1), "its first 8 lines are not"),
         (["--resume", "--beam", 2], lambda text: text[:20], "its first 8 lines are not those that"),
     ],
@@ -207,10 +209,10 @@ def test_it_goes_on_only_where_it_was(run, broken_off, files, arguments, change,
     assert (broken_off / "out.partial").read_bytes() == before
 
 
-def test_another_model_is_refused(run, broken_off, files, folder):
+@pytest.mark.parametrize("name", ["generation_config.json", "model.safetensors", "subwords.model", "shortlist.txt"])
+def test_another_model_is_refused(run, broken_off, files, folder, name):
     other = shutil.copytree(folder, broken_off / "other")
-    settings = json.loads((other / "generation_config.json").read_text())
-    (other / "generation_config.json").write_text(json.dumps({**settings, "length_penalty": 2.0}))
+    (other / name).write_text("another")
     assert "begun with model" in failure(run, *files, "--beam", 2, "--resume", model=other)
 
 

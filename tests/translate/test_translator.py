@@ -81,11 +81,6 @@ def test_scores_of_tokens_and_words_are_those_of_teacher_forcing(translator, fol
         assert sum(score for _, score in found.words) == pytest.approx(sum(expected), abs=1e-4)
 
 
-def test_a_translation_has_as_many_tokens_as_options_allow(translator):
-    assert len(translator.translate(TEXTS[0], max_len_b=3).tokens) <= 3
-    assert len(translator.translate(TEXTS[0], max_len_a=0.2, max_len_b=1).tokens) <= 3
-
-
 @pytest.mark.parametrize("penalty", [1, 50, -50])
 def test_scores_are_divided_by_the_length_even_to_the_power_of_fifty(translator, penalty):
     found = translator.translate(LONG, n_best=4, length_penalty=penalty, too_long="truncate")

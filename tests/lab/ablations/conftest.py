@@ -7,7 +7,7 @@ RECIPE = """
 title: A table
 baseline: paper
 max_epoch: {max_epoch}
-updates_per_epoch: {updates_per_epoch}
+updates_per_epoch: 5
 languages: de-en
 reference: test.en
 seed: 1
@@ -19,15 +19,15 @@ options: >-
   --optimizer adam --lr 0.01 --lr-scheduler polynomial_decay --total-num-update ${{updates}}
 rows:
   paper:
-  relu: --activation-fn relu{relu}
+  relu: --activation-fn relu
   broken: --dropout 2
 """
 
 
 @pytest.fixture(scope="session")
 def write_recipe():
-    def write(path, max_epoch=24, updates_per_epoch=5, relu=""):
-        path.write_text(RECIPE.format(max_epoch=max_epoch, updates_per_epoch=updates_per_epoch, relu=relu))
+    def write(path, max_epoch=24):
+        path.write_text(RECIPE.format(max_epoch=max_epoch))
         return path
 
     return write

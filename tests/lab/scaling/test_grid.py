@@ -6,9 +6,11 @@ from itertools import pairwise
 import pytest
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.lab.models import training_args
 from resmlp_mt.lab.scaling.grid import Cell, cells_of, plan, read_scaling_recipe
 from scripts import SCRIPTS
 
+STUDIES = [path for path in sorted(SCRIPTS.parent.glob("examples/scaling/*.yaml")) if "title:" in path.read_text()]
 D = 16  # channels and MLP of the size m, and positions of all; 16 is also the size of the dictionary
 MLP, ATTENTION, NORM = 2 * (D * D + D), 4 * (D * D + D), 2 * D  # an Aff or a LayerNorm has 2 D
 
@@ -78,7 +80,8 @@ def test_what_no_study_can_be_is_told_in_one_line(write_study, work, old, new, m
     assert message in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_the_example_is_read():
-    recipe = read_scaling_recipe(SCRIPTS.parent / "examples" / "scaling" / "tatoeba.yaml")
-    assert set(recipe.families) == {"transformer", "gated", "dynamicconv", "heads", "none"}
-    assert recipe.pairs[-1] / recipe.pairs[0] >= 16
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_fairseq_understands_every_family_and_size(path):
+    recipe = read_scaling_recipe(path)
+    for cell in {(each.family, each.size): each for each in cells_of(recipe)}.values():
+        training_args(["data", *recipe.training_options(cell)], str(path))
