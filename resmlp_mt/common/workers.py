@@ -105,7 +105,7 @@ def _apply(key: str, pickled: bytes, item: Any) -> Any:
 
 @lru_cache(maxsize=2)
 def _function(key: str, pickled: bytes) -> Callable[[Any], Any]:
-    """Return the function of the ``ordered_map`` with this key, made once for each of them."""
+    """Return the function of the ``ordered_map`` with this key, which a process makes once."""
     return pickle.loads(pickled)()
 
 

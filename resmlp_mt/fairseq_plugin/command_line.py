@@ -56,8 +56,9 @@ def _add_model_options_to_help(parser: argparse.ArgumentParser, words: list[str]
     # fairseq adds a model's options after a first parse, in which --help already prints and exits
     named = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     named.add_argument("--arch", "-a")
-    arch = named.parse_known_args(words)[0].arch
-    if {"-h", "--help"} & set(words) and ARCH_MODEL_REGISTRY.get(arch) is ResMLPTransformerModel:
+    if not {"-h", "--help"} & set(words):
+        return
+    if ARCH_MODEL_REGISTRY.get(named.parse_known_args(words)[0].arch) is ResMLPTransformerModel:
         group = parser.add_argument_group("Model-specific configuration", argument_default=argparse.SUPPRESS)
         ResMLPTransformerModel.add_args(group)
 

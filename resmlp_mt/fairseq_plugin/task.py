@@ -96,8 +96,9 @@ class Task(TranslationTask):
                 setattr(self.cfg, name, limit if self.cfg.truncate_source else max(1024, limit))
         if self.cfg.eval_bleu and self.cfg.eval_bleu_detok == PREPARED:
             where = {name: getattr(self.cfg, name) for name in ("data", "source_lang", "target_lang")}
-            self.cfg.eval_bleu_detok_args = json.dumps({**json.loads(self.cfg.eval_bleu_detok_args or "{}"), **where})
-        if self.cfg.eval_bleu and from_checkpoint and not is_cuda_extension_usable():  # it had none in training
+            told = json.loads(self.cfg.eval_bleu_detok_args or "{}")  # a checkpoint may not name files
+            self.cfg.eval_bleu_detok_args = json.dumps({**told, **where} if from_checkpoint else {**where, **told})
+        if self.cfg.eval_bleu and from_checkpoint and not is_cuda_extension_usable():  # which ignored this
             searching = json.loads(self.cfg.eval_bleu_args or "{}")
             self.cfg.eval_bleu_args = json.dumps({**searching, "no_repeat_ngram_size": 0})
         return super().build_model(cfg, from_checkpoint)

@@ -4,7 +4,6 @@ import functools
 import re
 import threading
 from collections.abc import Mapping
-from email import message_from_bytes
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -55,29 +54,18 @@ class Translated(BaseModel):
     detectedLanguage: Detected | list[Detected] | None = Field(None, description=f"If source is {AUTO}.")
 
 
-MULTIPART = "multipart/form-data"
 LOADING = threading.Lock()  # else requests at the same moment would each load the identifier
 
 
 def is_form(content_type: str) -> bool:
     """Whether a body is a form's, or there is none: some clients send all fields in the address."""
-    return content_type.partition(";")[0] in ("application/x-www-form-urlencoded", MULTIPART, "")
-
-
-def form_fields(body: bytes, content_type: str) -> dict[str, str]:
-    """Return the fields of a form."""
-    if not content_type.startswith(MULTIPART):
-        return dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))
-    message: Any = message_from_bytes(f"Content-Type: {content_type}\r\n\r\n".encode() + body)
-    parts = message.get_payload() if message.is_multipart() else []
-    found = ((part.get_param("name", header="content-disposition"), part.get_payload(decode=True)) for part in parts)
-    return {name: value.decode(errors="replace") for name, value in found if isinstance(name, str) and value}
+    return content_type in ("application/x-www-form-urlencoded", "")
 
 
 def fields_of(body: bytes, content_type: str, query: Mapping[str, str]) -> dict[str, Any] | None:
     """Return the fields of a request of this interface; None if it is a request of our own interface."""
     if is_form(content_type):
-        return {**query, **form_fields(body, content_type)}
+        return {**query, **dict(parse_qsl(body.decode(errors="replace"), keep_blank_values=True))}
     try:
         values = from_json(body)
     except ValueError:  # our own interface reports what is wrong

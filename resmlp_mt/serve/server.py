@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.serve.batching import Batcher, Job
-from resmlp_mt.serve.libretranslate import MULTIPART, LibreTranslate, fields_of, is_form
+from resmlp_mt.serve.libretranslate import LibreTranslate, fields_of, is_form
 from resmlp_mt.serve.protocol import Health, Mixing, document, request_model
 from resmlp_mt.serve.settings import Access, Limits
 from resmlp_mt.translate.translator import Translator
@@ -167,8 +167,7 @@ class Service:
 
     async def _received(self, request: HTTPRequest) -> tuple[bytes, str, Mapping[str, str]]:
         """Return the body, which is read only up to its limit, its type, and the fields of the address."""
-        given = request.headers.get("content-type", "")
-        kind = given.partition(";")[0].strip().lower()
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not is_form(kind):
             raise HTTPException(415, "send the body as Content-Type: application/json")
         body = bytearray()
@@ -178,8 +177,7 @@ class Service:
                 raise HTTPException(413, f"the body has more than {self._limits.max_bytes:,} bytes: send several")
         if is_form(kind) and body.startswith(b"{"):
             kind = "application/json"  # curl -d without -H
-        boundary = given[given.find(";") :] if kind == MULTIPART else ""
-        return bytes(body), kind + boundary, request.query_params
+        return bytes(body), kind, request.query_params
 
     async def _job(self, request: HTTPRequest) -> Job:
         """Return the job of a request, by our interface or by LibreTranslate's."""

@@ -22,7 +22,10 @@ FORMATS: dict[str, Callable[[Parts, str], None]] = {
     "markdown": add_markdown,
     "srt": add_subtitles,
 }
-CHARSET = re.compile(r"""(<(?:meta|\?xml)\b[^>]*\b(?:charset|encoding)\s*=\s*["']?)[\w:.-]+""", re.IGNORECASE)
+CHARSET = re.compile(
+    r"""(<\?xml\b[^>]*\bencoding\s*=\s*["']|<meta\b(?![^>]*\bname\s*=)[^>]*\bcharset\s*=\s*["']?)(?!utf-?8\b)[\w:.-]+""",
+    re.IGNORECASE,
+)
 ENDINGS = {".txt": "text", ".html": "html", ".htm": "html", ".md": "markdown", ".srt": "srt"}
 
 
@@ -77,7 +80,7 @@ def translate_document(
     with open_input(source, decompressed=False) as file:
         text = decoded(file.read(), source)
     if format == "html":  # the new file is in UTF-8, too
-        text = CHARSET.sub(r"\1utf-8", text, count=1)
+        text = CHARSET.sub(r"\1utf-8", text)
     translator = load()
     try:
         document = document_of(text, format, translator.tokenizer.settings.source_language)

@@ -108,9 +108,10 @@ class GrowingFile(contextlib.AbstractContextManager):
         self._record = files.JsonFile(f"{self._partial}.json")
         self._input = hashlib.sha256()
         outputs = [each for each in (self._path, beside) if each is not None]
-        for each in outputs:
-            if os.path.abspath(each) != self._record.values.get("ended"):  # else a run stopped between the two files
-                files.check_new(each)
+        # a run that stopped between the two files has written the second one
+        self._new = [each for each in outputs if os.path.abspath(each) != self._record.values.get("ended")]
+        for each in self._new:
+            files.check_new(each)
             files.check_can_be_written(each)
         with files.one_line_write_errors(self._partial):
             self._file: IO[bytes] = open(self._partial, "ab")  # noqa: SIM115 (closed by __exit__)
@@ -160,8 +161,9 @@ class GrowingFile(contextlib.AbstractContextManager):
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._file, files.one_line_write_errors(self._partial):
             if kind is None:
-                if os.path.lexists(self._path):
-                    raise UserError(f"{self._path}: has appeared meanwhile: the translations are in {self._partial}")
+                for each in self._new:
+                    if os.path.lexists(each):
+                        raise UserError(f"{each}: has appeared meanwhile: the translations are in {self._partial}")
                 if self._beside is None:
                     os.replace(self._partial, self._path)
                 else:

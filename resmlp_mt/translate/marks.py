@@ -161,6 +161,8 @@ class Parts:
             if at in outside:
                 self.parts.append(event.raw)
             place, last = places[at], places[at + 1]
+            if place == last and event.kind == "text" and not sentences[number].start < place < sentences[number].end:
+                self.parts.append(event.raw)  # a <wbr> outside of sentences
             while place < last:
                 sentence = sentences[number]
                 if place < sentence.start:
@@ -266,17 +268,22 @@ def _with_placeholders(events: Sequence[Event]) -> Iterator[Event]:
         if kind == "break":
             while done < len(events) and events[done].kind in ("break", "text") and not events[done].text.strip():
                 done += 1
-            if _end_sentence(events[number:done], events[done : done + 3]):
+            before = events[number - 1].text if number else ""
+            if _end_sentence(before, events[number:done], events[done : done + 3]):
                 kind = "block"
         text = next(names) if kind == "kept" else BLOCK if kind == "block" else text
         yield Event(kind, "".join(event.raw for event in events[number:done]), text, name)
 
 
-def _end_sentence(breaks: Sequence[Event], following: Sequence[Event]) -> bool:
-    """Whether adjacent breaks end a sentence: two ``<br>`` a paragraph's, one that of an item before the next item."""
+def _end_sentence(before: str, breaks: Sequence[Event], following: Sequence[Event]) -> bool:
+    """Whether adjacent breaks end a sentence: two ``<br>`` a paragraph's, one that of an item before the next item.
+
+    A number begins an item behind another item or the end of a sentence, not in ``on<br>3. Oktober``.
+    """
     tags = sum(each.name == "hardbreak" or each.raw.lower().startswith("<br") for each in breaks)
     text = "".join(each.text for each in following).lstrip()
-    return tags > (0 if MARK.match(text) or ITEM.match(text) else 1)
+    numbered = ITEM.match(text) and (ITEM.match(before.lstrip()) or before.rstrip().endswith((".", ":", "!", "?")))
+    return tags > (0 if MARK.match(text) or numbered else 1)
 
 
 def _best_run(gains: np.ndarray, words: Sequence[int]) -> list[int]:

@@ -90,7 +90,7 @@ def add_html(document: Parts, text: str) -> None:
             for part in REFERENCE.split(raw):
                 seen = html.unescape(part)
                 events += text_events(part) if seen == part else [Event("text", part, seen)]
-        elif name == "wbr":  # within a word, which the model gets whole
+        elif name == "wbr":  # within a word, which the model gets whole; in a sentence it goes
             events.append(Event("text", raw, ""))
         elif name == "br":
             events.append(Event("break", raw, " "))

@@ -193,6 +193,7 @@ CAUSES = [  # an error of the library itself for each row of MISTAKES (test_trai
     (lambda run: bytearray(1 << 62), "not enough memory: "),
     (lambda run: torch.empty(1 << 60), r"not enough memory: .*allocate memory"),
     (lambda run: os.listdir("codes"), ".*No such file.*: 'codes': check the path"),
+    (lambda run: run.train(data=run.folder / "gone"), ".*No such file or directory: .*gone.*: check the path"),
     (lambda run: run.generate(data=run.folder), "Could not infer language pair, .*: give a folder of binarized data"),
     (lambda run: LanguagePairDataset([], [], None, [1], [1], None), "one side of the data has more sentences"),
     (lambda run: models.build_model(Namespace(arch="gone"), None), "Could not infer model type .*: give the --user"),

@@ -72,7 +72,7 @@ def test_bleu_of_prepared_text_is_that_of_the_task_s_data_whatever_a_checkpoint_
     _, config = load_model_ensemble([str(checkpoint)], task=(made := task()))
     made.cfg.eval_bleu, made.cfg.eval_bleu_detok, made.cfg.eval_bleu_detok_args = True, "prepared", '{"data": "/other"}'
     with pytest.raises(UserError, match=r"small/bin/text\.json: cannot be read"):
-        made.build_model(config.model)
+        made.build_model(config.model, from_checkpoint=True)
 
 
 def test_a_set_in_two_parts_is_trained_on_as_one(train, data, tmp_path):

@@ -61,8 +61,10 @@ def test_line_ends_stand_at_the_same_share_of_the_text():
     assert put(source, translation("one two three four", [0])) == "<i>one</i><br/>\n <br>"
     several = document_of("one<br>&nbsp;<br/>two<br>\n <BR>three<br>x<br> &bull; y<br>-z", "html")
     assert several.sentences == ["one", "two", "three x", "y -z"]
-    steps = "<p>Do this:<br>1. Open the door<br>b) Go in<br>now</p>Donau<wbr>dampf<wbr />schiff."
-    assert document_of(steps, "html").sentences == ["Do this:", "Open the door", "b) Go in now", "Donaudampfschiff."]
+    steps = "<p>Do this:<br>1. Open it<br>b) Go in<br>now</p>Vom<br>3. Oktober. By<br>J.<wbr>Smith.<td>1<wbr>0</td>"
+    found = document_of(steps, "html", "de")
+    assert found.sentences == ["Do this:", "Open it", "b) Go in now", "Vom 3. Oktober.", "By J.Smith."]
+    assert "".join(part for part in found.parts if isinstance(part, str)).endswith("<td>1<wbr>0</td>")
     assert document_of("A dog<a>[1]</a><a>[2]</a><a></a>.", "html").sentences == ["A dog[1][2]{0}."]
     assert document_of("</a><a>Two</a> men", "html").sentences == ["{0}Two men"]
     assert document_of("Go!<b>Buy.</b> One.<img>Two\n> x.", "html").sentences == ["Go!", "Buy.", "One.", "{0}Two > x."]

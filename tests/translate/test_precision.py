@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from builders import GENERATING, build, logits, pairs
+from builders import GENERATING, build, decode_in_steps, logits, pairs
 from torch import nn
 
 from resmlp_mt.common.errors import UserError
@@ -67,6 +67,15 @@ def test_int8_is_the_rounded_product(bias, fast, monkeypatch):
                 expected[t, b, i] = product * step * weight_steps[i] + (linear.bias[i] if bias else 0)
     assert Int8Linear(linear).weight.is_floating_point() != fast
     torch.testing.assert_close(Int8Linear(linear)(x), expected)
+
+
+@pytest.mark.parametrize("precision", ["bf16", "int8"])
+def test_steps_equal_teacher_forcing(precision):
+    model = prepared(precision, **KINDS[0][0])
+    sources, targets = pairs((5, 9), (3, 9))
+    stepped, beams = decode_in_steps(model, sources, targets, False, drop_at=4)
+    for (i, j), rows in stepped.items():
+        assert_near([rows], [logits(model, [sources[i]], [beams[i][j]])[0][: len(rows)]], 0.02)
 
 
 def test_only_fp32_is_lowered():

@@ -1,7 +1,7 @@
 """The engine of an exported folder, and processes for one engine each, which measure its time and memory.
 
-An engine has ``translate(sentences, length=None)``. fairseq (``workloads.FairseqEngine``) and CTranslate2 can fix the
-number of subwords of every translation, with ``</s>``; then all sentences are one batch. For these and Marian
+An engine has ``translate(sentences, length=None)``. With ``length`` every translation of fairseq
+(``workloads.FairseqEngine``) and CTranslate2 has so many subwords, with ``</s>``, in one batch. For these and Marian
 (``rivals``) a sentence is a list of subwords; a folder translates text.
 
 This module imports nothing large, so a process holds only what its own engine loads.

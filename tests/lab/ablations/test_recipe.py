@@ -14,7 +14,6 @@ from resmlp_mt.lab.ablations.recipe import RowFolder, read_recipe
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "ablations"
 TABLES = [path for path in sorted(EXAMPLES.glob("*.yaml")) if path.stem != "multi30k"]
-MADE_AGAIN = "budget-1", "budget-1-more", "budget-2", "budget-3", "gated", "tatoeba-long", "tatoeba-30m"
 # these choose the dropout of each row
 DROPOUT_OF_EACH = {"gated", "gated-tuning", *(path.stem for path in TABLES if path.stem.startswith("budget-"))}
 
@@ -70,7 +69,7 @@ def test_the_archives_of_logs_are_of_the_recipes_as_they_stand():
         with tarfile.open(path) as archive:
             records = (archive.extractfile(each) for each in archive if each.name.endswith("row.json"))
             trained += [json.load(record)["training"]["options"] for record in records]
-    for name in MADE_AGAIN:
+    for name in "budget-1", "budget-1-more", "budget-2", "budget-3", "gated", "tatoeba-long", "tatoeba-30m":
         recipe = read_recipe(EXAMPLES / f"{name}.yaml")
         for row in json.loads((EXAMPLES / f"{name}.json").read_text())["figures"]:
             assert recipe.training_options(row["name"], row["seed"]) in trained, (name, row["name"])

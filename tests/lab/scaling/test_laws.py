@@ -75,8 +75,7 @@ def test_the_trend_is_that_of_a_regression_and_crosses_where_both_are_equal():
     fit = np.linalg.lstsq(np.stack([n**0, n, d, n * d], 1), values[3:])[0]
     crossing = 2 ** -((fit[0] + fit[1] * n.max()) / (fit[2] + fit[3] * n.max()))
     assert (part.mean.value, part.crossing.value) == pytest.approx((np.mean(values[3:]), crossing))
-    last = runs[-1]  # another seed is no other cell: its loss counts in the mean, whichever seeds the other family has
-    seed = replace(last, cell=replace(last.cell, seed=9), losses=[last.best + 1])
+    seed = replace(runs[-1], cell=replace(runs[-1].cell, seed=9), losses=[runs[-1].best + 1])  # in no other cell
     again = np.array(list(differences([*runs, seed], "gated", "transformer").values()))
     assert again - cells == pytest.approx(np.array([[0, 0, 0]] * 24 + [[0, 0, 0.5]]))
 
