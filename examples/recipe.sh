@@ -35,9 +35,10 @@ check_ready() { # check_ready WHAT_PREPARES TARGET: the data, and fairseq
   check_commands
 }
 
-check_commands() {
+check_commands() { # those given, or those of a recipe
   local command
-  for command in python resmlp-mt fairseq-train fairseq-generate; do
+  [ $# -gt 0 ] || set -- python resmlp-mt fairseq-train fairseq-generate
+  for command; do
     command -v "$command" > /dev/null ||
       die "no $command on the PATH: source ${at}.venv/bin/activate first, which scripts/setup.sh makes"
   done

@@ -29,7 +29,7 @@ source "${at}examples/train_arguments.sh"
 epochs=${EPOCHS:-12} && check_whole EPOCHS "$epochs"
 out=$work/distillation/marian run=$work/distillation/marian/$student
 [ -f "$work/distillation/train.txt" ] || die "no $work/distillation/train.txt: run examples/distillation/translate.sh first"
-command -v python > /dev/null || die "no python on the PATH: source ${at}.venv/bin/activate first"
+check_commands python
 python -c 'import importlib.util as u, sys; sys.exit(u.find_spec("_pymarian") is None)' ||
   die "no pymarian for this Python (it has 3.10 to 3.12): pip install pymarian"
 

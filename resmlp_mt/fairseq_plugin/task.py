@@ -98,9 +98,9 @@ class Task(TranslationTask):
             where = {name: getattr(self.cfg, name) for name in ("data", "source_lang", "target_lang")}
             told = json.loads(self.cfg.eval_bleu_detok_args or "{}")  # a checkpoint may not name files
             self.cfg.eval_bleu_detok_args = json.dumps({**told, **where} if from_checkpoint else {**where, **told})
-        if self.cfg.eval_bleu and from_checkpoint and not is_cuda_extension_usable():  # which ignored this
+        if self.cfg.eval_bleu and from_checkpoint and not is_cuda_extension_usable():
             searching = json.loads(self.cfg.eval_bleu_args or "{}")
-            self.cfg.eval_bleu_args = json.dumps({**searching, "no_repeat_ngram_size": 0})
+            self.cfg.eval_bleu_args = json.dumps({**searching, "no_repeat_ngram_size": 0})  # training ignored it
         return super().build_model(cfg, from_checkpoint)
 
     def train_step(self, sample: Any, model: Any, criterion: Any, *args: Any, **kwargs: Any) -> Any:

@@ -84,8 +84,13 @@ _runs_fairseq = str(_module).startswith("fairseq_cli.")  # whether this process 
 _hook, _unraisable, _handle_error = sys.excepthook, sys.unraisablehook, logging.StreamHandler.handleError
 
 
+def _ends_process(kind: type[BaseException]) -> bool:
+    """Return whether this was Ctrl-C, except at Python's prompt, where it ends one statement."""
+    return issubclass(kind, KeyboardInterrupt) and not hasattr(sys, "ps1")
+
+
 def _excepthook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    if isinstance(error, KeyboardInterrupt) and not hasattr(sys, "ps1"):  # at a prompt it ends one statement
+    if _ends_process(kind):
         end_by_sigint()
     if _runs_fairseq and isinstance(error, BrokenPipeError):
         end_without_reader()
@@ -99,8 +104,7 @@ def _excepthook(kind: type[BaseException], error: BaseException, trace: Tracebac
 
 
 def _unraisablehook(unraisable: Any) -> None:
-    # Ctrl-C while an object was deleted: Python would ignore it
-    if unraisable.exc_type is KeyboardInterrupt and not hasattr(sys, "ps1"):
+    if _ends_process(unraisable.exc_type):  # while an object was deleted: Python would ignore it
         end_by_sigint()
     _unraisable(unraisable)
 

@@ -19,7 +19,7 @@ from resmlp_mt.data.languages import check_folders
 from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import facts, made_by, processor
 from resmlp_mt.lab.scaling import grid, laws
-from resmlp_mt.lab.scaling.trend import Trend, differences, means, trend
+from resmlp_mt.lab.scaling.trend import Difference, Place, Trend, differences, means, trend
 from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
@@ -107,7 +107,7 @@ class Study:
         tables["The runs"] = self._runs()
         return {heading: rows for heading, rows in tables.items() if len(rows) > 1}
 
-    def _by_cell(self, values: Mapping[tuple[str, str, int], float], form: str) -> list[list[str]]:
+    def _by_cell(self, values: Mapping[Place, float], form: str) -> list[list[str]]:
         sizes = {(run.cell.family, run.cell.size): run.parameters.non_embedding for run in self.runs}
         amounts = sorted({pairs for _, _, pairs in values})
         rows = [["", "N", *(f"{pairs:,} pairs" for pairs in amounts)]]
@@ -201,7 +201,7 @@ def _draw_losses(axis: Any, runs: Sequence[grid.Run], law: Any, row: int, style:
         axis.plot(along, laws.loss_by(law, *((along, fixed) if row == 0 else (fixed, along))), color=style["color"])
 
 
-def _draw_differences(axis: Any, cells: Iterable[tuple[float, float, float]], style: Mapping[str, Any]) -> None:
+def _draw_differences(axis: Any, cells: Iterable[Difference], style: Mapping[str, Any]) -> None:
     by_size: dict[float, list[tuple[float, float]]] = {}
     for n, d, difference in sorted(cells):
         by_size.setdefault(n, []).append((d, difference))

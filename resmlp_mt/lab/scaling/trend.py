@@ -14,6 +14,8 @@ from resmlp_mt.lab.scaling.grid import Run
 from resmlp_mt.lab.scaling.laws import CONFIDENCE, Estimate
 
 FEWEST_CELLS = 5
+Place = tuple[str, str, int]  # of a cell: family, size, pairs
+Difference = tuple[float, float, float]  # N, D, and by how much one family's mean is above another's
 
 
 @dataclass(frozen=True)
@@ -33,24 +35,22 @@ class Trend:
     crossing: Estimate | None  # D at which both are equal with the largest N; None where that slope may be zero
 
 
-def means(runs: Sequence[Run], figure: str) -> dict[tuple[str, str, int], float]:
+def means(runs: Sequence[Run], figure: str) -> dict[Place, float]:
     """Return the mean of ``best`` (the loss) or ``bleu`` over seeds, by family, size and pairs.
 
     Runs that diverged or do not have the figure are left out.
     """
-    found: dict[tuple[str, str, int], list[float]] = {}
+    found: dict[Place, list[float]] = {}
     for run in runs:
         if not run.diverged and getattr(run, figure) is not None:
             found.setdefault((run.cell.family, run.cell.size, run.cell.pairs), []).append(getattr(run, figure))
     return {cell: statistics.fmean(values) for cell, values in found.items()}
 
 
-def differences(
-    runs: Sequence[Run], one: str, other: str, figure: str = "best"
-) -> dict[tuple[str, str, int], tuple[float, float, float]]:
+def differences(runs: Sequence[Run], one: str, other: str, figure: str = "best") -> dict[Place, Difference]:
     """Return N and D of the other family and the difference of the families' means, by the cells of ``one``."""
     values = means(runs, figure)
-    found: dict[tuple[str, str, int], tuple[float, float, float]] = {}
+    found: dict[Place, Difference] = {}
     for run in runs:
         cell = one, run.cell.size, run.cell.pairs
         beside = other, run.cell.size, run.cell.pairs
@@ -59,8 +59,8 @@ def differences(
     return found
 
 
-def trend(cells: Iterable[tuple[float, float, float]]) -> Trend | None:
-    """Return the least-squares regression over cells: N, D and difference.
+def trend(cells: Iterable[Difference]) -> Trend | None:
+    """Return the least-squares regression over cells.
 
     None if there are fewer than five cells, or only one size or one amount of data.
     """
