@@ -108,10 +108,10 @@ no_package='No matching distribution found for'
 why() { # the cause of a failed attempt, in one line where the output tells it
     if [[ $output =~ 'No space left on device'|'Disk quota exceeded' ]] || disk_full; then
         echo "the disk is full (under $VENV or ${TMPDIR:-/tmp}): make room, then run this again"
-    elif [[ $output =~ 'NewConnectionError'|'Timeout'|'Read timed out'|'NameResolutionError'|'name resolution'|'unreachable'|'Connection refused'|'Connection reset'|'ProxyError'|'SSLError'|'Max retries' ]]; then
-        echo "no network, or pip's package source does not answer: check the connection and pip's settings, then run this again"
     elif [[ $output =~ $no_package\ ([^$'\n']*) ]]; then
         echo "pip finds no ${BASH_REMATCH[1]}: check the network and pip's settings, then run this again"
+    elif [[ $output =~ 'NewConnectionError'|'Timeout'|'Read timed out'|'NameResolutionError'|'name resolution'|'unreachable'|'Connection refused'|'Connection reset'|'ProxyError'|'SSLError'|'Max retries' ]]; then
+        echo "no network, or pip's package source does not answer: check the connection and pip's settings, then run this again"
     elif [[ $output == *ResolutionImpossible* && $output =~ '(constraint)'\ ([^$'\n']*) ]]; then
         echo "pip's settings forbid what is asked for (${BASH_REMATCH[1]}): see PIP_CONSTRAINT and the constraint of" \
             "'pip config list', and run this again without it"
@@ -158,7 +158,7 @@ install_torch() {
     fi
 }
 
-if [[ -x $python ]]; then
+if [[ -x $python || -L $python ]]; then
     check_environment
     if [[ $(cat "$VENV/.ready" 2>/dev/null) == "$(stamp)" ]]; then
         if grep -qs '^cuda.* = None' "$VENV"/lib/python*/site-packages/torch/version.py && nvidia-smi -L >/dev/null 2>&1; then
@@ -177,7 +177,7 @@ mkdir -p "$VENV" 2>/dev/null ||
     die "$VENV cannot be made: check permissions and disk space, or set VENV=... to another folder"
 if command -v flock >/dev/null; then # its pip holds the lock too, and may live on after a killed set-up
     exec 9>"$VENV/.lock"
-    flock -n 9 || { say "waiting for another set-up of $VENV"; flock 9; }
+    flock -n 9 || { say "waiting for another set-up of $VENV"; flock 9; exec bash scripts/setup.sh; } # which may be ready now
 fi
 
 if ! "$python" -m pip --version >/dev/null 2>&1; then

@@ -7,8 +7,7 @@
 # RESMLP_TORCH_PIP_ARGS=... as for scripts/setup.sh, which makes the environment with fairseq.
 
 set -euo pipefail
-root=$(CDPATH= cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-source "$root/scripts/setup.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 versions=("$@")
 (($#)) || versions=(4.57.6 5.23.0)
 read -ra args <<<"${RESMLP_TORCH_PIP_ARGS:-}"

@@ -33,6 +33,8 @@ class Mutation:
 MUTATIONS = [
     Mutation("padding is ignored in cross-attention", "nn/cross_attention.py",
              'masked_fill(padding, float("-inf"))', "masked_fill(padding, 0.0)"),
+    Mutation("one position more than the limit is taken", "fairseq_plugin/encoder_decoder.py",
+             "if length > limit:", "if length > limit + 1:"),
     Mutation("Aff's beta leaks from padding", "nn/layers.py",
              "zero_padding(self.pre_affine(x), padding)", "self.pre_affine(x)"),
     Mutation("the gated mixing's values leak from padding", "nn/gated_mixing.py",

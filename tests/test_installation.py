@@ -150,6 +150,9 @@ def test_an_environment_keeps_its_python_and_its_place(checkout: Path, fake: dic
     assert "has Python 3.11" in message and "is 3.12: remove the folder" in message
     (checkout / ".venv" / "bin" / "activate").write_text("VIRTUAL_ENV=/some/other/place\n")
     assert "was made in another place and moved here: remove the folder" in the_error(set_up(checkout, **fake))
+    (checkout / ".venv" / "bin" / "python").unlink()
+    (checkout / ".venv" / "bin" / "python").symlink_to("/a/python/that/is/gone")
+    assert "has a Python that does not run: remove the folder" in the_error(set_up(checkout, **fake))
 
 
 def test_every_python_is_tested_and_its_result_told(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def of_corpora() -> dict[str, list[str]]:
     found = bleu("Multi30k", "val", BUDGETS)
     runs = [run for run in read("../scaling/tatoeba")["runs"] if LARGEST.items() <= run["cell"].items()]
     families = [[run["bleu"] for run in runs if run["cell"]["family"] == system.lower()] for system in SYSTEMS]
-    found["Tatoeba valid, 7 epochs"] = families
+    found["Tatoeba valid, 7 epochs, wider MLPs"] = families
     found |= bleu("Tatoeba", "valid", TATOEBA)
     large = [scores(trainings("tatoeba-30m", system.lower()), "sacrebleu") for system in SYSTEMS]
     found["Tatoeba test, 10 epochs, 30 million parameters"] = large

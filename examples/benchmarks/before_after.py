@@ -58,9 +58,7 @@ def main() -> None:
 def export(checkout: Path, args: argparse.Namespace, folder: Path) -> Path:
     """Export the checkpoint to a folder by the command of this checkout; return the folder."""
     if set(args.work) & set(ENGINES):
-        # older checkouts have the commands in another package
-        place = "cli" if (checkout / "resmlp_mt" / "cli").exists() else "commands"
-        run = f"from resmlp_mt.{place} import main; main()"
+        run = "from resmlp_mt.cli import main; main()"
         options = ["export", args.checkpoint.resolve(), "--data", args.data.resolve(), "--out", folder, "--onnx"]
         command = [sys.executable, "-c", run, *map(str, options)]
         subprocess.run(command, env=environment(checkout), cwd=checkout, check=True)

@@ -18,7 +18,7 @@ from sentences import KINDS, Sampler, Sentence
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # also runs uninstalled
 
-from resmlp_mt.cli.arguments import nonempty_path
+from resmlp_mt.cli.arguments import nonempty_path, number_within
 from resmlp_mt.common.errors import UserError, one_line_errors
 from resmlp_mt.common.files import read_lines, read_parallel, write_whole
 
@@ -207,13 +207,6 @@ def first_pair(english: str, pairs: dict[Pair, str]) -> str:
     return next((pairs[pair] for pair in itertools.permutations(words_of(english), 2) if pair in pairs), "")
 
 
-def size(text: str) -> int:
-    """Read a number of sentences, for argparse."""
-    if not text.isascii() or not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of sentences: give 0 or more")
-    return int(text)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Make a corpus, or check one."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -222,9 +215,15 @@ def main(arguments: list[str] | None = None) -> None:
         "--out", metavar="DIR", type=nonempty_path, help="write the corpus into this folder, then check it"
     )
     what.add_argument("--check", metavar="DIR", type=nonempty_path, help="only check the corpus in this folder")
-    parser.add_argument("--train", metavar="N", type=size, default=24000, help="training sentences (%(default)s)")
-    parser.add_argument("--valid", metavar="N", type=size, default=500, help="validation sentences (%(default)s)")
-    parser.add_argument("--test", metavar="N", type=size, default=500, help="test sentences (%(default)s)")
+    parser.add_argument(
+        "--train", metavar="N", type=number_within(0, 10**9), default=24000, help="training sentences (%(default)s)"
+    )
+    parser.add_argument(
+        "--valid", metavar="N", type=number_within(0, 10**9), default=500, help="validation sentences (%(default)s)"
+    )
+    parser.add_argument(
+        "--test", metavar="N", type=number_within(0, 10**9), default=500, help="test sentences (%(default)s)"
+    )
     parser.add_argument("--seed", metavar="S", type=int, default=1, help="same seed, same corpus (%(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="write over files of DIR with other contents")
     options = parser.parse_args(arguments)

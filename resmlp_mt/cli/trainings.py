@@ -82,7 +82,7 @@ def _distill(args: argparse.Namespace) -> None:
     from resmlp_mt.lab.distillation import DataBin, distill
 
     langs = check_name(args.source_lang, "--source-lang"), check_name(args.target_lang, "--target-lang")
-    count = distill(args.generated, DataBin(args.data, *langs), args.out, args.keep_original)
+    count = distill(args.generated, DataBin(args.data, langs), args.out, args.keep_original)
     print(
         f"wrote {args.out}: {count['pairs']:,} pairs for training; of the teacher's translations {count['same']:,} are "
         f"the reference, {count['empty']:,} are empty; {count['unknown']:,} unknown subwords"

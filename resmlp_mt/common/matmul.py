@@ -8,9 +8,10 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from pathlib import Path
 
 import torch
+
+from resmlp_mt.common.workers import cpuinfo
 
 LIBRARIES = {"blas": "highest", "onednn": "medium"}  # and the precision settings by which PyTorch calls them
 MATMULS = ["auto", *LIBRARIES]
@@ -56,8 +57,7 @@ def arithmetic() -> str:
 @cache
 def mkl_is_slow() -> bool:
     """Return whether BLAS is MKL on an AMD processor. (Timing it could choose differently when a run is resumed.)"""
-    about = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    return torch.backends.mkl.is_available() and "AuthenticAMD" in about
+    return torch.backends.mkl.is_available() and "AuthenticAMD" in cpuinfo("vendor_id")
 
 
 _set_here = False  # whether this module made the process's setting, not the program itself

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 Item = TypeVar("Item")
@@ -60,6 +61,14 @@ ALONE = Workers()
 def cores() -> int:
     """Return how many cores this process may use."""
     return len(os.sched_getaffinity(0))
+
+
+def cpuinfo(*names: str) -> str:
+    """Return the first line of /proc/cpuinfo that begins with one of these names, or "" if there is none."""
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
+        return next((line for line in lines if line.startswith(names)), "")
+    return ""
 
 
 @contextlib.contextmanager

@@ -58,7 +58,7 @@ class Steps:
         If another run works in the folder, or a file of the user is in the way, nothing is changed.
 
         Args:
-            outputs: all files that the steps will write; other files of a folder ``data-bin`` are removed
+            outputs: all files that the steps will write; files of an earlier preparation in ``data-bin`` are removed
             inputs: files of the user that the steps will read
             overwrite: allow writing over files that are not on record
         """

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.nn import ModelConfig
 from resmlp_mt.nn.encoder_decoder import Decoder, Encoder
-from resmlp_mt.nn.positions import restore_padding, roll_rows
+from resmlp_mt.nn.positions import restore_padding
 
 STATE, BEAMS = "state", "beams"
 """The decoder's keys in fairseq's incremental state: for its ``State``, and for how many rows share a source."""
@@ -65,19 +65,13 @@ class ResMLPEncoder(FairseqEncoder, Encoder):
         check_length(positions, self.limit, "source")
 
     def forward(  # type: ignore[override]
-        self,
-        src_tokens: Tensor,
-        src_lengths: Tensor | None = None,
-        return_all_hiddens: bool = False,
-        token_embeddings: Tensor | None = None,
+        self, src_tokens: Tensor, src_lengths: Tensor | None = None, return_all_hiddens: bool = False
     ) -> dict[str, list[Tensor]]:
-        """Encode a batch, B x T, padded on either side; ``token_embeddings`` (B x T x C) replace the lookup."""
+        """Encode a batch, B x T, padded on either side."""
         length = src_tokens.size(1)
         tokens, shift = self.shift_left(src_tokens)
         padding = tokens.eq(self.pad)
-        if token_embeddings is not None and shift is not None:
-            token_embeddings = roll_rows(token_embeddings, shift)[:, : tokens.size(1)]
-        x = self.embed(tokens, embeddings=token_embeddings)
+        x = self.embed(tokens)
         if self.quant_noise is not None:
             x = self.quant_noise(x)
         x = self.encode(x, padding if padding.any() else None)
@@ -155,7 +149,6 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
         prev_output_tokens: Tensor,
         encoder_out: Any,
         incremental_state: dict[str, Any] | None = None,
-        full_context_alignment: bool = False,
         alignment_layer: int | None = None,
         alignment_heads: int | None = None,
     ) -> tuple[Tensor, dict[str, list[Tensor | None]]]:
@@ -163,8 +156,6 @@ class ResMLPDecoder(FairseqIncrementalDecoder, Decoder):
 
         ``attn`` (B x T x S) is one layer's attention (default: the last), the mean of the first heads (default: all).
         """
-        if full_context_alignment:
-            raise UserError("full-context alignment needs self-attention: a ResMLP decoder's mixing is always causal")
         length = prev_output_tokens.size(1)
         number = len(self.layers) - 1 if alignment_layer is None else alignment_layer
         if incremental_state is None:

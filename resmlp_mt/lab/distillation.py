@@ -15,7 +15,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, atomic_folder, check_new, check_outputs, read_lines, remove_unfinished
 from resmlp_mt.data import raw_text
 from resmlp_mt.data.binarized import lengths, open_binarized, prefixes, read_dictionary
-from resmlp_mt.score.generate_output import check_translated, ordered_texts, read_generate_output
+from resmlp_mt.score.generate_output import ordered_texts, read_generate_output
 
 _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 
@@ -23,15 +23,13 @@ _SOURCE = re.compile(r"S-([0-9]{1,18})\t(.*)", re.DOTALL)
 @dataclass(frozen=True)
 class DataBin:
     folder: Path
-    source: str
-    target: str
+    langs: tuple[str, str]
 
     def dictionary(self, language: str) -> Dictionary:
         return read_dictionary(self.folder / f"dict.{language}.txt")
 
     def sides(self, split: str) -> list[Sequence[torch.Tensor]]:
-        langs = self.source, self.target
-        files = zip(prefixes(self.folder, split, langs), langs, strict=True)
+        files = zip(prefixes(self.folder, split, self.langs), self.langs, strict=True)
         return [open_binarized(prefix, len(self.dictionary(language))) for prefix, language in files]
 
     def running_text(self) -> Callable[[str], str]:
@@ -39,7 +37,7 @@ class DataBin:
         if not (self.folder / raw_text.NAME).exists():
             return lambda subwords: subwords
         text = raw_text.RawText.of(self.folder)
-        _, target = text.check_languages(self.source, self.target)
+        _, target = text.check_languages(*self.langs)
         return text.running_text(target)  # also for sources: fairseq detokenizes both sides by the target's rules
 
 
@@ -53,15 +51,13 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
     check_outputs([out], [data.folder, *generated])
     check_new(out)
     remove_unfinished(out)
-    langs = data.source, data.target
+    langs = data.langs
     if Path(f"{prefixes(data.folder, 'train1', langs)[0]}.idx").exists():
         raise UserError(f"{data.folder}: training would add train1, which is not translated: make one train of both")
     sources, references = data.sides("train")
     lengths(data.folder, "train", langs)  # refuses sides with different numbers of sentences
     _check_sources(generated, data, sources)
-    printed = read_generate_output(generated)
-    check_translated(printed)
-    hypotheses = ordered_texts(printed, len(sources))
+    hypotheses = ordered_texts(read_generate_output(generated), len(sources))
     with atomic_folder(out) as folder:
         old = prefixes(data.folder, "train", langs)
         new = [folder / path.name for path in old]
@@ -75,7 +71,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
         )
         for _ in range(times):
             source.merge_file_(str(old[0]))
-        counts = _add_translations(target, hypotheses, references, data.dictionary(data.target))
+        counts = _add_translations(target, hypotheses, references, data.dictionary(langs[1]))
         if keep_original:
             target.merge_file_(str(old[1]))
         source.finalize(f"{new[0]}.idx")
@@ -85,7 +81,7 @@ def distill(generated: Sequence[PathLike], data: DataBin, out: Path, keep_origin
 
 def _check_sources(generated: Sequence[PathLike], data: DataBin, sources: Sequence[torch.Tensor]) -> None:
     """Check that the teacher translated this data: every sentence, with its number, as subwords or running text."""
-    dictionary, running_text = data.dictionary(data.source), data.running_text()
+    dictionary, running_text = data.dictionary(data.langs[0]), data.running_text()
     missing = set(range(len(sources)))
     for path in generated:
         for number, line in enumerate(read_lines(path), start=1):

@@ -5,12 +5,13 @@ import datetime
 import importlib.metadata
 import os
 import platform
-import re
 import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from resmlp_mt.common.workers import cores, cpuinfo
 
 
 def version_of(*packages: str) -> str:
@@ -22,8 +23,7 @@ def version_of(*packages: str) -> str:
 
 
 def processor() -> str:
-    found = re.search(r"^model name\s*: (.*)", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1].strip() if found else platform.machine()
+    return cpuinfo("model name").partition(": ")[2] or platform.machine()
 
 
 def now() -> str:
@@ -60,7 +60,7 @@ def describe(
         **gpu,
         "processor": processor(),
         "instructions": torch.backends.cpu.get_cpu_capability(),  # with AVX2 alone --amp trains in fp32
-        "cores": str(len(os.sched_getaffinity(0))),
+        "cores": str(cores()),
         "threads": str(threads or torch.get_num_threads()),
         "load": " ".join(f"{load:.1f}" for load in os.getloadavg()),
     }

@@ -111,11 +111,11 @@ class Stack(nn.Module, Side):
         """Return the scaled embeddings of tokens of any shape, ``... -> ... x C``."""
         return self.embed_scale * self.embed_tokens(tokens)
 
-    def embed(self, tokens: Tensor, start: int = 0, embeddings: Tensor | None = None) -> Tensor:
-        """Embed tokens from ``start`` on, ``B x T -> T x B x C``; ``embeddings`` (B x T x C) replace the lookup."""
+    def embed(self, tokens: Tensor, start: int = 0) -> Tensor:
+        """Embed tokens from ``start`` on, ``B x T -> T x B x C``."""
         end = start + tokens.size(1)
         self.check_positions(end)
-        x = self.look_up(tokens.t()) if embeddings is None else self.embed_scale * embeddings.transpose(0, 1)
+        x = self.look_up(tokens.t())
         if self.embed_positions is not None:
             x = x + self.embed_positions.rows(start, end).unsqueeze(1).to(x.dtype)
         return self.dropout(x)

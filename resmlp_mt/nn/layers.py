@@ -118,7 +118,7 @@ class DecoderLayer(Layer):
     def forward(
         self, x: Tensor, encoded: Tensor, padding: Tensor | None = None, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """Compute all positions in one pass; arguments are those of ``source``, results those of ``step``."""
+        """Compute all positions, T x B x C; ``encoded`` and ``padding`` as in ``source``, results as in ``step``."""
         return self.step(x, self.source(encoded, padding), None, need_weights)
 
     def step(

@@ -18,7 +18,7 @@ class MLPTokenMixing(Mixing):
 
     def __init__(self, max_positions: int, expansion: int, causal: bool = False):
         super().__init__()
-        self.max_positions, self.expansion, self.causal = max_positions, expansion, causal
+        self.expansion, self.causal = expansion, causal
         self.weight_in = nn.Parameter(torch.empty(expansion, max_positions, max_positions))
         self.bias_in = nn.Parameter(torch.zeros(expansion, max_positions))
         self.weight_out = nn.Parameter(torch.empty(expansion, max_positions, max_positions))

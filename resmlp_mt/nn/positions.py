@@ -20,12 +20,8 @@ def roll_rows(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def restore_padding(x: Tensor, shift: Tensor | None, length: int) -> Tensor:
-    """Undo a shift to the left by ``shift`` places (B), ``B x T' [x C] -> B x T [x C]``; T is ``length``."""
-    if shift is None:
-        return x
-    missing = length - x.size(1)
-    x = F.pad(x, [0, missing] if x.dim() == 2 else [0, 0, 0, missing])
-    return roll_rows(x, -shift)
+    """Undo a shift to the left by ``shift`` places (B), ``B x T' x C -> B x T x C``; T is ``length``."""
+    return x if shift is None else roll_rows(F.pad(x, [0, 0, 0, length - x.size(1)]), -shift)
 
 
 class LearnedPositions(nn.Embedding):

@@ -7,13 +7,12 @@ hypothesis, ``D-`` hypothesis after fairseq's own detokenization, ``P-`` scores 
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import PathLike, Read, read_lines
 
 _SENTENCE_LINE = re.compile(r"[STHDPAIE]-[0-9]+(?:_[0-9]+)?\t")
-_SCORE = re.compile(r"\t[^\t]*")
 _HYPOTHESIS = re.compile(r"H-([0-9]{1,18})\t[^\t]+\t(.*)", re.DOTALL)
 # The last line of a run; without a target side fairseq prints no score, and its log ends with the number of sentences.
 _CLOSING_LINE = re.compile(r"Generate \S+ with beam=[0-9]+: |.* \| Translated [0-9,]+ sentences ")
@@ -21,11 +20,10 @@ _CLOSING_LINE = re.compile(r"Generate \S+ with beam=[0-9]+: |.* \| Translated [0
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """A sentence's best translation as printed, its place (``file:line``), and whether it equals the T- line."""
+    """A sentence's best translation as printed, and its place (``file:line``)."""
 
     text: str
     where: str
-    is_target: bool = False
 
 
 def is_sentence_line(line: str) -> bool:
@@ -42,16 +40,11 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1, read: Read =
     for path in paths:
         finished = False
         previous, rank = -1, 0  # the sentence of the last H- line, and its H- lines so far
-        target = ""  # the last T- line
         for number, line in enumerate(read(path), start=1):
             if _CLOSING_LINE.match(line):
                 finished = True
             elif is_sentence_line(line):
                 finished = False  # a file may hold several runs: each must be complete
-            if line.startswith("T-"):
-                target = line[2:].replace("<<unk>>", "<unk>")  # as hypotheses have it
-            elif line.startswith("D-") and rank == 1 and _SCORE.sub("", line[2:], count=1) == target:
-                hypotheses[previous] = replace(hypotheses[previous], is_target=True)
             if not line.startswith("H-"):
                 continue
             where = f"{path}:{number}"
@@ -62,7 +55,7 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1, read: Read =
             rank = rank + 1 if sentence == previous else 1
             previous = sentence
             if rank == 1 and sentence not in hypotheses:
-                hypotheses[sentence] = Hypothesis(match[2], where, f"{sentence}\t{match[2]}" == target)
+                hypotheses[sentence] = Hypothesis(match[2], where)
             elif not 1 < rank <= nbest:
                 raise UserError(
                     f"{where}: sentence {sentence} again, first seen at {hypotheses[sentence].where}: "
@@ -76,16 +69,6 @@ def read_generate_output(paths: Sequence[PathLike], nbest: int = 1, read: Read =
                 "sentence: run fairseq-generate to its end and keep all that it prints"
             )
     return hypotheses
-
-
-def check_translated(hypotheses: Mapping[int, Hypothesis]) -> None:
-    """Refuse output whose hypotheses are the references, as ``fairseq-generate --score-reference`` prints."""
-    if all(hypothesis.is_target for hypothesis in hypotheses.values()):
-        file = hypotheses[min(hypotheses)].where.rpartition(":")[0]
-        raise UserError(
-            f"{file}: every hypothesis (H-) is its reference (T-), as fairseq-generate --score-reference prints them: "
-            "generate without that option (a model that is so good: score its text with --hypotheses)"
-        )
 
 
 def ordered_texts(hypotheses: Mapping[int, Hypothesis], count: int) -> list[str]:

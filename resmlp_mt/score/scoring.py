@@ -14,9 +14,9 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.significance import PairedTest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.common.files import Read, atomic_write, check_can_be_written, check_outputs, read_lines
+from resmlp_mt.common.files import Read, check_can_be_written, check_outputs, read_lines, write_whole
 from resmlp_mt.score.detokenize import Moses, check_spaces, check_tokenization, undo_subwords
-from resmlp_mt.score.generate_output import check_translated, is_sentence_line, ordered_texts, read_generate_output
+from resmlp_mt.score.generate_output import is_sentence_line, ordered_texts, read_generate_output
 from resmlp_mt.text.subwords import WORD_START
 
 UNSPACED = frozenset(["bo", "dz", "ja", "km", "lo", "my", "th", "zh"])
@@ -156,8 +156,7 @@ def score(args: Namespace) -> dict[str, Any]:
         result["same_as_baseline"] = text == baseline
         result["paired_bootstrap"] = paired_bootstrap(text, baseline, reference, args.target_lang)
     if args.output is not None:
-        with atomic_write(args.output) as stream:
-            stream.writelines(f"{line}\n" for line in text)
+        write_whole(args.output, "".join(f"{line}\n" for line in text))
     return result
 
 
@@ -197,7 +196,8 @@ def _read_system(args: Namespace, reference: list[str]) -> list[str]:
     if args.hypotheses:
         lines, what = _read_text(args.hypotheses, len(reference)), args.hypotheses
     else:
-        lines, what = _read_generated(args.generated, args.nbest, len(reference)), ", ".join(args.generated)
+        what = ", ".join(args.generated)
+        lines = ordered_texts(read_generate_output(args.generated, args.nbest), len(reference))
     words = words_of(args.target_lang, lines, args.subwords, args.tokenizer == "moses", reference, what)
     _remark_on_blanks(what, words)
     return words
@@ -209,16 +209,10 @@ def _read_baseline(args: Namespace, moses: Moses, reference: list[str]) -> list[
     if not any(map(is_sentence_line, given)):
         lines = _read_text(what, len(reference), lambda _: given)
         return words_of(args.target_lang, lines, "none", False, reference, what)
-    lines = _read_generated([what], args.nbest, len(reference), lambda _: given)
+    lines = ordered_texts(read_generate_output([what], args.nbest, lambda _: given), len(reference))
     tokenized = args.tokenizer == "moses"
     words = words_of(args.target_lang, lines, args.subwords, tokenized, reference, what)
     return [moses.text(line) for line in words] if tokenized else words
-
-
-def _read_generated(paths: list[str], nbest: int, count: int, read: Read = read_lines) -> list[str]:
-    hypotheses = read_generate_output(paths, nbest, read)
-    check_translated(hypotheses)
-    return ordered_texts(hypotheses, count)
 
 
 def _read_text(path: str, count: int | None = None, read: Read = read_lines) -> list[str]:

@@ -20,6 +20,7 @@ from resmlp_mt.translate.translator import Translation
 
 CLOSED = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 OPTIONS = "too_long", "alignment", "alignment_by", "prefix", "glossary", "avoid"
+GLOSSARY = "for each source term its translation, or a list of forms, of which the translation has one"
 SCHEMAS = "#/components/schemas/"
 Weight = Annotated[float, AfterValidator(lambda weight: round(weight, 4))]
 
@@ -80,8 +81,9 @@ def _option_type(option: "DataclassField[Any]", least: float | None, most: float
     kind = kinds.get(option.name) or types_of(option.type)[0]
     if "choices" in about:
         kind = Literal[about["choices"]]
-    default = "" if option.default is None else f" (default: {json.dumps(option.default)})"
-    return Annotated[kind, Field(ge=least, le=most, description=about["help"] + default)]
+    default = "" if option.default in (None, ()) else f" (default: {json.dumps(option.default)})"
+    text = GLOSSARY if option.name == "glossary" else about["help"] + default
+    return Annotated[kind, Field(ge=least, le=most, description=text)]
 
 
 class Hypothesis(BaseModel):

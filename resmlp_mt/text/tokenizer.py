@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from .subwords import SUBWORDS, joined
+from .subwords import SUBWORDS, WORD_START, joined
 from .words import TOKENIZERS, LineTokenizer, Words, check_words, running_text
 
 SPECIAL = "<s>", "<pad>", "</s>", "<unk>"
@@ -18,7 +18,7 @@ START, PAD, END, UNKNOWN = range(4)
 class TextSettings:
     """How text is treated, as the ``text.json`` of prepared data records it."""
 
-    source_language: str  # two-letter codes
+    source_language: str  # codes, as the data was prepared
     target_language: str
     tokenizer: str = "moses"  # or "none"
     dash_splits: bool = False  # this one and the next: as in Words
@@ -78,4 +78,6 @@ class Tokenizer:
 
     def running_text(self, pieces: Iterable[str]) -> str:
         """Return the running text of target subwords."""
-        return self._running_text(joined(" ".join(pieces), self.settings.subwords))
+        kind = self.settings.subwords
+        first = WORD_START if kind == "sentencepiece" else ""  # even if a translation has none: it is subwords
+        return self._running_text(joined(first + " ".join(pieces), kind))

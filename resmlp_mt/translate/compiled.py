@@ -18,6 +18,7 @@ from torch import Tensor
 import resmlp_mt.nn
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_folder, lock, remove_unfinished, user_cache
+from resmlp_mt.common.workers import cpuinfo
 from resmlp_mt.nn import EncoderDecoder, ModelConfig
 from resmlp_mt.nn.encoder_decoder import Side, State
 from resmlp_mt.nn.memory import PagedMemory
@@ -48,7 +49,7 @@ def compiled_model(
         model: returns the model, folded and in the precision; called to compile it and for steps that are not compiled
         threads: how many threads may search at the same time
     """
-    known = cfg, digest, precision, shortlist, int8_settings(precision), torch.__version__, kernels.processor()
+    known = cfg, digest, precision, shortlist, int8_settings(precision), torch.__version__, cpuinfo("flags", "Features")
     cache = own_cache()
     place = cache / name_of(*known)
     try:

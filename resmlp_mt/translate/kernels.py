@@ -1,6 +1,5 @@
 """The operators of ``kernels.cpp``, built once for this processor, and the modules that use them in a compiled step."""
 
-import contextlib
 import hashlib
 import tempfile
 from functools import cache as once
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 
 from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.files import atomic_write
+from resmlp_mt.common.workers import cpuinfo
 from resmlp_mt.nn.cross_attention import CrossAttention, Source
 from resmlp_mt.nn.memory import PagedMemory
 
@@ -22,7 +22,7 @@ def load(cache: Path) -> None:
     """Load the operators; if ``cache`` lacks them, build them with PyTorch's compiler flags for this processor."""
     if hasattr(torch.ops.resmlp_mt, "best"):
         return
-    known = SOURCE.read_text() + torch.__version__ + processor()
+    known = SOURCE.read_text() + torch.__version__ + cpuinfo("flags", "Features")
     library = cache / f"kernels-{hashlib.sha256(known.encode()).hexdigest()[:32]}.so"
     if not library.is_file():
         from torch._inductor.cpp_builder import CppBuilder, CppTorchOptions
@@ -40,18 +40,10 @@ def vectors() -> Any:
     from torch._inductor.cpu_vec_isa import pick_vec_isa
 
     found = pick_vec_isa()
-    if not found and "avx2" in processor().split():
+    if not found and "avx2" in cpuinfo("flags", "Features").split():
         hint = "is there a file beside your script or on PYTHONPATH that hides one of Python's modules, such as re.py?"
         raise UserError(f"engine compiled: PyTorch's compiler cannot use this processor's vectors: {hint}")
     return found
-
-
-def processor() -> str:
-    """Return the line of this processor's instruction sets in /proc/cpuinfo, or "" if there is none."""
-    with contextlib.suppress(OSError):
-        lines = Path("/proc/cpuinfo").read_text(errors="replace").splitlines()
-        return next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    return ""
 
 
 @once

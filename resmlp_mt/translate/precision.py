@@ -185,15 +185,16 @@ def shape_of_packed() -> Iterator[None]:
         library._destroy()
 
 
-def keep_freed_memory() -> bool:
-    """Make glibc's allocator keep the memory that PyTorch frees and soon asks for again; return whether it does.
+def keep_freed_memory() -> None:
+    """Make glibc's allocator keep the memory that PyTorch frees and soon asks for again.
 
     By default it returns freed blocks of some megabytes to the system, which has to clear every page of the next one:
     up to half of the time of a beam search. The peak stays the same. A user's ``MALLOC_...`` variable has priority.
     """
     if platform.libc_ver()[0] != "glibc" or any(name.startswith("MALLOC_") for name in os.environ):
-        return False
+        return
     trim_threshold, mmap_threshold = -1, -3  # numbers of mallopt's parameters (malloc.h)
     mallopt = ctypes.CDLL(None).mallopt
     # 32 MiB is the most that glibc lets its own arena serve; larger blocks go back in any case.
-    return bool(mallopt(mmap_threshold, 32 << 20) and mallopt(trim_threshold, (1 << 31) - 1))
+    mallopt(mmap_threshold, 32 << 20)
+    mallopt(trim_threshold, (1 << 31) - 1)

@@ -294,16 +294,12 @@ class Translator:
 
 def joined_alignment(parts: Sequence[Hypothesis]) -> np.ndarray | None:
     """Return the alignment of a text, T x S+1, made of those of its parts; None if a part has none."""
-    alignments = [each.attention[:-1].float().cpu().numpy() for each in parts if each.attention is not None]
+    alignments = [each.attention[:-1].float().cpu() for each in parts if each.attention is not None]
     if len(alignments) < len(parts):
         return None
-    whole = np.zeros((sum(map(len, alignments)), sum(each.shape[1] - 1 for each in alignments) + 1), np.float32)
-    row = column = 0
-    for part in alignments:
-        end, stop = row + len(part), column + part.shape[1] - 1
-        whole[row:end, column:stop], whole[row:end, -1] = part[:, :-1], part[:, -1]
-        row, column = end, stop
-    return whole
+    own = torch.block_diag(torch.zeros(0, 0), *(each[:, :-1] for each in alignments))
+    of_end = torch.cat([torch.zeros(0, 1), *(each[:, -1:] for each in alignments)])
+    return torch.cat([own, of_end], 1).numpy()
 
 
 def batches(parts: Sequence[Part], tokens: int) -> Iterator[list[int]]:

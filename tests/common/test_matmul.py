@@ -4,7 +4,7 @@ import pytest
 import torch
 from builders import build
 
-from resmlp_mt.common import matmul
+from resmlp_mt.common import matmul, workers
 from resmlp_mt.common.matmul import choose, exact
 
 
@@ -57,7 +57,7 @@ def test_what_the_process_chose_stays_but_not_an_earlier_models_choice(monkeypat
 @pytest.mark.parametrize(("vendor", "slow"), [("AuthenticAMD", True), ("GenuineIntel", False)])
 def test_the_processor_s_name_decides_and_no_clock(monkeypatch, tmp_path, vendor, slow):
     (tmp_path / "cpuinfo").write_text(f"processor\t: 0\nvendor_id\t: {vendor}\n")
-    monkeypatch.setattr(matmul, "Path", lambda name: tmp_path / name.rpartition("/")[2])
+    monkeypatch.setattr(workers, "Path", lambda name: tmp_path / name.rpartition("/")[2])
     monkeypatch.setattr(torch.backends.mkl, "is_available", lambda: True)
     assert matmul.mkl_is_slow.__wrapped__() == slow  # without its cache
 

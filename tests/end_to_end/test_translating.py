@@ -86,6 +86,8 @@ def test_python_needs_folder_file_and_data_alone(prepared_and_trained, interacti
     lines = [TYPOGRAPHIC, "baluta."]
     done = interactive(lines)
     assert model.translate(lines, beam=4) == [done.lines("D")[number][0][1] for number in (0, 1)]
+    constrained = interactive(["baluta.\tsoluta", "\tsoluta"], "--constraints").lines("D")
+    assert [("soluta" in best[0][1]) for best in constrained.values()] == [True, False]
 
     other_way = ResMLPTransformerModel.from_pretrained(*CHECKPOINT, source_lang="en", target_lang="de")
     assert (other_way.task.cfg.source_lang, other_way.task.cfg.target_lang) == ("en", "de")

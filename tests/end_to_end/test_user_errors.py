@@ -9,13 +9,15 @@ from fairseq_plugin.crafted import Call
 
 from resmlp_mt import ResMLPTransformerModel
 from resmlp_mt.fairseq_plugin.checkpoints import load_checkpoint
+from resmlp_mt.fairseq_plugin.options import ALL
+from resmlp_mt.nn.config import spelled
 
 
 def test_help_shows_every_option_of_the_model(fairseq):
     done = fairseq("train", "--help", "--user-dir", USER_DIR, "--arch", "resmlp_transformer").succeeded()
     section = done.output.split("Model-specific configuration:")[1].split("\n\n")[0]
     options = {option: words for option, *words in map(str.split, section.split("\n  --")[1:])}
-    assert options.keys() >= {"layerscale-init", "dropout", "encoder-layers", "token-mixing", "mixing-heads", "norm"}
+    assert options.keys() >= {spelled(name)[2:] for name in ALL}
     assert not options.keys() & {"encoder-normalize-before", "layernorm-embedding", "encoder-attention-heads"}
     for option, words in options.items():
         assert any(word.islower() and word.isalpha() for word in words), f"--{option} has no help"

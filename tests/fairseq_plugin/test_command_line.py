@@ -86,6 +86,7 @@ def test_what_fairseq_takes_where_nothing_is_said_is_possible(parse, small, comm
         ("interactive_generation", ["--replace-unk", ""], "--replace-unk: fairseq would end with an error"),
         ("generation", ["--no-repeat-ngram-size", 3], "--no-repeat-ngram-size .*: does nothing"),
         ("generation", ["--lm-weight", 0.1], "--lm-weight: give --lm-path too"),
+        ("generation", ["--lm-path", "lm.pt", "--score-reference"], "--lm-path: --score-reference ignores it"),
         ("generation", ["--print-step"], "--print-step: fairseq would end with an error"),
         ("interactive_generation", ["--truncate-source"], "--truncate-source: this command ignores it"),
         ("generation", ["--left-pad-target", "--score-reference"], "--left-pad-target: fairseq would take padding"),

@@ -86,6 +86,7 @@ def test_the_command_line_wins_and_none_means_missing():
         ({"criterion": "adaptive_loss"}, "--criterion adaptive_loss needs --adaptive-softmax-cutoff"),
         ({"adaptive_softmax_cutoff": [9], "criterion": "nll"}, "needs --criterion adaptive_loss, not nll"),
         ({"decoder_ffn_embed_dim": "wide"}, "--decoder-ffn-embed-dim is 'wide': give something like 2048"),
+        ({"encoder_embed_dim": 65537}, "--encoder-embed-dim is 65537: give 1 to 65,536"),
         ({"dropout": 1.0}, "--dropout is 1.0: give a number from 0 to below 1"),
         ({"token_mixing": "atention"}, "--token-mixing is 'atention': give one of linear, gated, ema,"),
         ({"mixing_of_encoder_layers": "gated,atention"}, "-encoder-layers is 'gated,atention': give .*--user-dir"),

@@ -47,7 +47,7 @@ def original(tmp_path_factory):
 @pytest.fixture
 def data(original, tmp_path):
     shutil.copytree(original / "data-bin", tmp_path / "data-bin")
-    return DataBin(tmp_path / "data-bin", "xx", "yy")
+    return DataBin(tmp_path / "data-bin", ("xx", "yy"))
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from score.generated import CLOSING, HEADER, TRANSLATED, sentence_lines, write
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.score.generate_output import check_translated, ordered_texts, read_generate_output
+from resmlp_mt.score.generate_output import ordered_texts, read_generate_output
 
 # fairseq joins tokens by single spaces and ends a line at \n: no white space but the space, no surrogates.
 TEXT = st.text(st.characters(exclude_categories=["Cs", "Zl", "Zp", "Zs"], exclude_characters="\t\n\v\f\r"), max_size=12)
@@ -40,19 +40,6 @@ def test_the_first_of_an_nbest_list_is_taken(tmp_path):
         read(tmp_path, *lines, CLOSING)
     with pytest.raises(UserError, match=r"gen.out:19: sentence 1 again"):  # its n-best list had ended
         read(tmp_path, *lines, *sentence_lines(1, ["c"]), CLOSING, nbest=3)
-
-
-@pytest.mark.parametrize("finished", [None, "Ein a@@ b <unk> .", "Ein ab <unk>."])
-def test_the_references_themselves_are_no_translations(tmp_path, finished):
-    """As --score-reference prints them, with a D- line if --tokenizer or --bpe make text of the hypothesis."""
-    target = (finished or "Ein a@@ b <unk> .").replace("<unk>", "<<unk>>")
-    lines = [f"T-0\t{target}", "H-0\t-1.5\tEin a@@ b <unk> .", *([f"D-0\t-1.5\t{finished}"] if finished else [])]
-    lines += ["T-1\tc", "H-1\t-1.5\tc", "D-1\t-1.5\tc"]
-    with pytest.raises(UserError, match=r"gen.out: every hypothesis .* is its reference .*--score-reference"):
-        check_translated(read(tmp_path, *lines, CLOSING))
-    check_translated(read(tmp_path, *lines, "T-2\tc", "H-2\t-1.5\td", CLOSING))  # a model may be right now and then
-    nbest = ["T-0\tb", *sentence_lines(0, ["a", "b"])[2:], CLOSING]  # only the first of a list is compared
-    check_translated(read(tmp_path, *nbest, nbest=2))
 
 
 @pytest.mark.parametrize(

@@ -68,6 +68,7 @@ def test_the_openapi_document_has_only_operations_and_schemas_that_there_are(cli
             assert client.ask(path, b"{}" if method == "post" else None).status in (200, 400)
     schemas = answer.values["components"]["schemas"]
     assert set(re.findall(r'"#/components/schemas/(.*?)"', answer.text)) == schemas.keys()
+    assert "a tab" not in answer.text  # a request has terms as an object, not as lines of a file
 
 
 def test_a_document_keeps_its_lines_and_tags(client):

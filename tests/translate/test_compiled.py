@@ -25,19 +25,20 @@ from resmlp_mt.translate.compiling import TRACED, StepGraph
 from resmlp_mt.translate.graphs import EncoderGraph
 from resmlp_mt.translate.model_folder import WEIGHTS, load
 
+MIXED = {**GATED, "mixing_of_encoder_layers": "linear,attention", "mixing_of_decoder_layers": "gated,linear"}
 KINDS = [
     {},
     {"mixing_relative": True, "mixing_heads": 1},
     {"decoder_positions": "learned"},
     GATED,
-    {**GATED, "mixing_of_encoder_layers": "gated,attention", "mixing_of_decoder_layers": "ssru,gated"},
+    MIXED,
     *({"token_mixing": kind, "layerscale_init": 0.5} for kind in TOKEN_MIXINGS if kind not in OF_A),
 ]
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("model") / "folder", more=400, **GATED)
+    return make(tmp_path_factory.mktemp("model") / "folder", more=400, **MIXED)
 
 
 @pytest.fixture(scope="module")

@@ -51,6 +51,6 @@ def test_best_totals(operators, beams, count, symbols):
 def test_a_compiler_that_sees_no_vectors(monkeypatch):
     """Such a compiler would make code that is 60 times as slow, without a warning."""
     monkeypatch.setattr("torch._inductor.cpu_vec_isa.pick_vec_isa", lambda: False)
-    monkeypatch.setattr(kernels, "processor", lambda: "flags : avx avx2")
+    monkeypatch.setattr(kernels, "cpuinfo", lambda *names: "flags : avx avx2")
     with pytest.raises(UserError, match=r"cannot use this processor's vectors: .*, such as re\.py\?"):
         kernels.vectors()

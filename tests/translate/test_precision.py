@@ -14,9 +14,8 @@ needs_onednn = pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reas
 needs_bf16 = pytest.mark.skipif(not lowered.has_bfloat16(), reason="no bf16 of oneDNN here")
 
 
-def prepared(precision, preset="resmlp_transformer_tiny", **options):
-    sizes = {"encoder_embed_dim": 64, "encoder_ffn_embed_dim": 96}
-    model = build(preset, scatter=0.03, inference_precision=precision, **sizes, **options).float()
+def prepared(precision, **options):
+    model = build(scatter=0.03, inference_precision=precision, **options).float()
     model.prepare_for_inference_(GENERATING)
     return model
 
@@ -35,6 +34,8 @@ KINDS = [
     ({"token_mixing": "synthesizer", "mixing_heads": 4}, 17 + 4 * 2),
     ({"token_mixing": "dynamic"}, 17 + 4 * 3),
     ({"token_mixing": "ssru"}, 17 + 4 * 1),
+    ({"token_mixing": "ema", "mixing_heads": 4}, 17 + 4 * 2),
+    ({"token_mixing": "mlp"}, 17),
 ]
 
 
@@ -69,9 +70,10 @@ def test_int8_is_the_rounded_product(bias, fast, monkeypatch):
     torch.testing.assert_close(Int8Linear(linear)(x), expected)
 
 
+@pytest.mark.parametrize(("options", "layers"), KINDS)
 @pytest.mark.parametrize("precision", ["bf16", "int8"])
-def test_steps_equal_teacher_forcing(precision):
-    model = prepared(precision, **KINDS[0][0])
+def test_steps_equal_teacher_forcing(precision, options, layers):
+    model = prepared(precision, **options)
     sources, targets = pairs((5, 9), (3, 9))
     stepped, beams = decode_in_steps(model, sources, targets, False, drop_at=4)
     for (i, j), rows in stepped.items():

@@ -24,7 +24,7 @@ class Search:
     trials: int = MISSING  # of each row; the first has the row's options unchanged
     rounds: list[int] = MISSING  # epochs of a trial in each round
     space: dict[str, dict[str, list[str]]] = MISSING  # by row, or for all: the possible options by the name of a choice
-    reduction: int = 3  # one of this many trials goes on to the next round
+    reduction: int = 3  # besides the first trial, one of this many goes on to the next round
     seed: int = 1  # of the random choices
 
 

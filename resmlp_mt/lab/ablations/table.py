@@ -20,7 +20,7 @@ from resmlp_mt.lab.ablations import tuning
 from resmlp_mt.lab.ablations.recipe import Recipe, RowFolder, read_recipe, row_folders
 from resmlp_mt.lab.machine import facts, made_by
 from resmlp_mt.lab.trainings.log import TrainingFigures, draw_curves, read_log
-from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
+from resmlp_mt.lab.trainings.queue import check_known, duration, empty, resumed, train_all
 from resmlp_mt.score.scoring import Score, detokenized_scores, paired_bootstrap, sacre_bleu
 
 SIGNIFICANT = 0.05  # p-values below it are marked, as in sacrebleu
@@ -29,7 +29,7 @@ METRICS = {"sacrebleu": "sacreBLEU", "chrf2": "chrF2"}
 COMPARED = {"perplexity": "valid. perplexity", **METRICS}
 """The figures whose mean, standard deviation and differences are reported."""
 
-_PLAIN = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a white box behind a number
+_WHITE_BOX = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}  # a white box behind a number
 
 HEADING = [*COMPARED.values(), "parameters", "words/s", "processor time"]
 
@@ -274,7 +274,7 @@ def figure_of(table: Table) -> Any:
     perplexity.set_xlabel(f"validation perplexity, lower is better\n{note}")
     words = [statistics.fmean(each.training.words_per_second for each in row) for row in rows.values()]
     bars = speed.barh(range(len(rows)), words, color=[*map(_color, rows)], height=0.5)
-    speed.bar_label(bars, [f"{value:,.0f}" for value in words], padding=3, fontsize="small", bbox=_PLAIN)
+    speed.bar_label(bars, [f"{value:,.0f}" for value in words], padding=3, fontsize="small", bbox=_WHITE_BOX)
     speed.set_xlabel("speed of the training\n(target subwords a second of the clock)")
     _finish(speed, table, words)
     score.set_yticks(range(len(rows)), list(rows))
@@ -310,7 +310,7 @@ def _dots(axis: Any, table: Table, figure: str, form: str) -> None:
             axis.plot(points, [place + 0.25] * len(points), "o", color=color, markersize=3, alpha=0.6)
         axis.annotate(
             form.format(mean), (mean, place), (0, 7),
-            textcoords="offset points", ha="center", fontsize="small", bbox=_PLAIN,
+            textcoords="offset points", ha="center", fontsize="small", bbox=_WHITE_BOX,
         )  # fmt: skip
     axis.grid(axis="x", alpha=0.3)
     _finish(axis, table, means)
@@ -337,7 +337,7 @@ def save(table: Table, rows: list[RowFolder], out: Path) -> None:
 def run(args: argparse.Namespace) -> None:
     recipe = read_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
-    only, retrain = (known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
+    only, retrain = (check_known(recipe.rows, given, "row") for given in (args.rows or list(recipe.rows), args.retrain))
     if not retrain <= only:
         raise UserError(f"--retrain {' '.join(sorted(retrain - only))}: not of the --rows: {', '.join(args.rows)}")
     out = args.out or args.work / "ablations" / args.recipe.stem

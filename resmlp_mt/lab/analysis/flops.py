@@ -25,6 +25,7 @@ from resmlp_mt.common.errors import UserError
 from resmlp_mt.common.progress import markdown_table, text_table
 from resmlp_mt.fairseq_plugin.checkpoints import evaluate
 from resmlp_mt.fairseq_plugin.options import ResMLPTransformerConfig, model_config
+from resmlp_mt.lab.analysis.table5 import PAPER
 from resmlp_mt.lab.models import training_args
 from resmlp_mt.nn import LayerConfig
 
@@ -170,7 +171,6 @@ def of_options(args: Any, vocabulary: int) -> TranslationModel | None:
 
 
 ROOT = Path(__file__).resolve().parents[3]
-SYSTEMS = ("lstm", "convs2s", "transformer", "resmlp6", "resmlp12", "gated6", "gated12")
 
 CORPORA: dict[str, dict[str, int]] = {
     # pairs: Vaswani et al. 2017, section 5.1; vocabulary: the BPE merges of prepare_wmt14.py; length: target subwords
@@ -226,7 +226,7 @@ def run(args: argparse.Namespace) -> None:
     if unknown:
         raise UserError(f"no pair {unknown[0]}: give {' or '.join(CORPORA)}")
     rate = GPUS[args.gpu] * args.utilization
-    costs = [estimate(pair, system, rate) for pair in dict.fromkeys(args.pairs or CORPORA) for system in SYSTEMS]
+    costs = [estimate(pair, system, rate) for pair in dict.fromkeys(args.pairs or CORPORA) for system in PAPER]
     if args.json:
         print(json.dumps({"estimate": True, "gpu": args.gpu, "flops_per_second": rate, "costs": costs}))
         return

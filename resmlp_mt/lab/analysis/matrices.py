@@ -74,7 +74,7 @@ class MixingMatrix:
         return self.weights.size(-1)
 
     @property
-    def counts(self) -> Tensor:
+    def mask(self) -> Tensor:
         """T x T, true where an entry is part of A: everywhere, or in the lower triangle."""
         everywhere = torch.ones(self.length, self.length, dtype=torch.bool)
         return everywhere.tril() if self.causal else everywhere
@@ -143,8 +143,8 @@ def share_of_small(weights: Tensor) -> float:
 
 
 def sparsity_of_mixing(mixing: MixingMatrix) -> Sparsity:
-    """Return the sparsity of A over its ``counts``: in the decoder, the lower triangle."""
-    shares = [share_of_small(matrix[mixing.counts]) for matrix in mixing.weights]
+    """Return the sparsity of A over its ``mask``: in the decoder, the lower triangle."""
+    shares = [share_of_small(matrix[mixing.mask]) for matrix in mixing.weights]
     return Sparsity(mixing.side, mixing.layer, "A", sum(shares) / len(shares))
 
 
@@ -236,8 +236,8 @@ def pruned(
 
 def smallest(mixing: MixingMatrix, share: float) -> Tensor:
     """Return H x T x T, true at the given share of each head's entries, those with the smallest magnitudes."""
-    number = int(share * int(mixing.counts.sum()) + 1e-9)  # 0.29 of 100 is 29
-    sizes = mixing.weights.abs().masked_fill(~mixing.counts, torch.inf).flatten(1)
+    number = int(share * int(mixing.mask.sum()) + 1e-9)  # 0.29 of 100 is 29
+    sizes = mixing.weights.abs().masked_fill(~mixing.mask, torch.inf).flatten(1)
     order = sizes.argsort(dim=1, stable=True)[:, :number]
     return torch.zeros_like(sizes, dtype=torch.bool).scatter(1, order, True).view_as(mixing.weights)
 

@@ -186,7 +186,7 @@ def _panels(mixings: Sequence[MixingMatrix | TextBand], size: float) -> tuple[Fi
 
 def _scale(mixings: Sequence[MixingMatrix]) -> Normalize:
     """Return a symmetric scale, white at zero; the largest 0.5% of the weights may lie beyond it."""
-    sizes = np.concatenate([mixing.weights[:, mixing.counts].abs().flatten().numpy() for mixing in mixings])
+    sizes = np.concatenate([mixing.weights[:, mixing.mask].abs().flatten().numpy() for mixing in mixings])
     largest = float(np.quantile(sizes, 0.995)) or 1.0
     return Normalize(-largest, largest)
 
@@ -195,7 +195,7 @@ def _show(axis: Axes, mixing: MixingMatrix, scale: Normalize, fontsize: float = 
     """Draw A, or its heads with their numbers; positions are counted from 1."""
     axis.tick_params(labelsize="small")
     heads, length = len(mixing.weights), mixing.length
-    pictures = np.where(mixing.counts.numpy(), mixing.weights.numpy(), np.nan)
+    pictures = np.where(mixing.mask.numpy(), mixing.weights.numpy(), np.nan)
     if heads == 1:
         extent = (0.5, length + 0.5, length + 0.5, 0.5)
         axis.imshow(pictures[0], cmap=WEIGHTS, norm=scale, extent=extent, interpolation="nearest")

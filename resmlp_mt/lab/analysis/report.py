@@ -207,5 +207,5 @@ def bands_in_text(args: argparse.Namespace) -> list[matrices.TextBand]:
     trained = load([path], args.data)
     if not matrices.bands_of(trained.model):
         raise UserError(f"{path}: has no band that depends on the text (--mixing-band): leave out --data")
-    sides = DataBin(args.data, *trained.languages).sides(args.subset)
+    sides = DataBin(args.data, trained.languages).sides(args.subset)
     return matrices.read_bands(trained.model, sides, args.sentence)

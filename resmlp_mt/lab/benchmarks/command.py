@@ -73,7 +73,7 @@ def comparisons(args: argparse.Namespace) -> list[Comparison]:
 
 def adapted(comparison: Comparison, args: argparse.Namespace) -> Comparison:
     given = {name: value for name, value in vars(args).items() if value is not None}
-    sizes = {name: given[name] for name in ("width", "mlp", "layers", "heads", "vocabulary") if name in given}
+    sizes = {name: given[name] for name in asdict(comparison.size) if name in given}
     threads = args.threads or cores()
     size, title = comparison.size, comparison.title
     if args.size and SIZES[args.size] != size:  # with it another comparison may differ by its shapes alone

@@ -1,8 +1,7 @@
 """The engine of an exported folder, and processes for one engine each, which measure its time and memory.
 
-An engine has ``translate(sentences, length=None)``. With ``length`` every translation of fairseq
-(``workloads.FairseqEngine``) and CTranslate2 has so many subwords, with ``</s>``, in one batch. For these and Marian
-(``rivals``) a sentence is a list of subwords; a folder translates text.
+An engine has ``translate(sentences)``. For fairseq's (``workloads.FairseqEngine``), CTranslate2 and Marian (``rivals``)
+a sentence is a list of subwords; a folder translates text.
 
 This module imports nothing large, so a process holds only what its own engine loads.
 """
@@ -38,7 +37,7 @@ class FolderEngine:
         Options(**self._options)  # a wrong option is an error before anything is measured
         self._translator = Translator(folder, threads=threads, **own)
 
-    def translate(self, sentences: Sequence[str], length: int | None = None) -> list[str]:
+    def translate(self, sentences: Sequence[str]) -> list[str]:
         return [each.text for each in self._translator.translate(sentences, **self._options)]
 
 
@@ -53,8 +52,9 @@ class EngineProcess:
             self.close()
             raise
 
-    def translate(self, sentences: Sequence[Any], length: int | None = None) -> tuple[list[Any], float]:
-        return self._process.submit(_timed, sentences, length).result()
+    def translate(self, *given: Any) -> tuple[list[Any], float]:
+        """Return what the engine's ``translate`` returns, and the seconds that it took."""
+        return self._process.submit(_timed, *given).result()
 
     def peak(self) -> int:
         return self._process.submit(memory, "VmHWM").result()
@@ -71,13 +71,10 @@ def _build(build: Callable[[], Any]) -> Any:
     return getattr(_engine[0], "formula", None)
 
 
-def _timed(sentences: Sequence[Any], length: int | None) -> tuple[list[Any], float]:
+def _timed(*given: Any) -> tuple[list[Any], float]:
     start = time.perf_counter()
-    translations = _engine[0].translate(sentences, length)
-    seconds = time.perf_counter() - start
-    if length is not None and {length, *map(len, translations)} != {length}:
-        raise RuntimeError(f"translations of {[*map(len, translations)]} subwords instead of {length}")
-    return translations, seconds
+    translations = _engine[0].translate(*given)
+    return translations, time.perf_counter() - start
 
 
 def quiet() -> None:

@@ -23,7 +23,6 @@ from resmlp_mt.data.raw_text import RawText
 from resmlp_mt.lab.benchmarks import report
 from resmlp_mt.lab.benchmarks.engines import EngineProcess, FolderEngine
 from resmlp_mt.lab.benchmarks.measuring import Quartiles, Times, latency, measure, per_second, speed_ratio
-from resmlp_mt.lab.benchmarks.report import Cells, milliseconds
 from resmlp_mt.lab.benchmarks.rivals import builder
 from resmlp_mt.lab.benchmarks.systems import Conditions, Size, Source, System
 from resmlp_mt.lab.benchmarks.workloads import FairseqEngine
@@ -69,9 +68,9 @@ class TextEngine:
 
     If BEST is among a rival's options, its settings are tried on ``part``, lines of text.
 
-    The source's system is ``model.pt`` (with fairseq's search), ``ctranslate2/model.pt``, ``marian/model.npz``, or a
-    folder made by ``resmlp-mt export``. For an engine that needs subwords, this process splits the text and joins the
-    translations; that time counts.
+    The source's system is ``model.pt`` (with fairseq's search), ``ctranslate2/model.pt`` or ``.npz``,
+    ``marian/model.npz``, or a folder made by ``resmlp-mt export``. For an engine that needs subwords, this process
+    splits the text and joins the translations; that time counts.
     """
 
     def __init__(self, source: Source, folder: str, part: Sequence[str] = ()):
@@ -192,7 +191,7 @@ def translate_in_turns(
     return found, measure(work, len(batches), rounds, warmup=1)
 
 
-def table(rows: Sequence[Row]) -> Cells:
+def table(rows: Sequence[Row]) -> report.Cells:
     def score(row: Row, metric: str) -> str:
         return f"{row.scores[metric]['score']:.1f}" if row.scores else ""
 
@@ -204,8 +203,8 @@ def table(rows: Sequence[Row]) -> Cells:
         "source words/s": lambda row: f"{row.words:,.0f}",
         "sacreBLEU": lambda row: score(row, "sacrebleu"),
         "chrF2": lambda row: score(row, "chrf2"),
-        "p50 ms": lambda row: milliseconds(row.latency, 0),
-        "p99 ms": lambda row: milliseconds(row.latency, 1),
+        "p50 ms": lambda row: f"{1e3 * row.latency[0]:.1f}",
+        "p99 ms": lambda row: f"{1e3 * row.latency[1]:.1f}",
         "first s": lambda row: f"{row.first:.1f}",
         "peak MB": lambda row: f"{row.memory / 1e6:,.0f}",
         "MB on disk": lambda row: f"{row.size / 1e6:,.0f}",
@@ -267,7 +266,7 @@ def run(args: argparse.Namespace) -> None:
     if len({corpus.name for corpus in corpora}) < len(corpora):
         raise UserError("--text: two files have one name, by which figures are told apart: rename one")
     outputs = [path for path in (args.json, args.markdown, args.plot) if path is not None]
-    inputs = [args.data, *(path for text in args.text for path in text.split(":"))]
+    inputs = [args.data, *(path for text in args.text for path in text.split(":", 1))]
     check_files(outputs, inputs, "--plot" if args.plot else None)
     if any(corpus.references for corpus in corpora):
         sacre_bleu(args.languages[1])  # a missing package is found now, not after the translations

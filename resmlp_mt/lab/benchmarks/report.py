@@ -47,10 +47,6 @@ def shown(value: float | None, digits: int = 0) -> str:
     return "" if value is None else f"{value:,.{digits}f}"
 
 
-def milliseconds(latency: tuple[float, float] | None, number: int) -> str:
-    return "" if latency is None else f"{1e3 * latency[number]:.1f}"
-
-
 def table(section: Section) -> Cells:
     theirs = {row.workload: row.memory or math.inf for row in section.rows if row.system == section.baseline}
     columns: dict[str, Callable[[Measurement], str]] = {
@@ -60,8 +56,8 @@ def table(section: Section) -> Cells:
         f"times as fast as {section.baseline}": lambda row: f"{row.ratio:,.2f}",
         "FLOPs alone": lambda row: shown(row.flop_ratio, 2),
         "sentences/s": lambda row: f"{row.rate.median / row.length:.2f}" if section.kind == "generation" else "",
-        "p50 ms": lambda row: milliseconds(row.latency, 0),
-        "p99 ms": lambda row: milliseconds(row.latency, 1),
+        "p50 ms": lambda row: shown(row.latency and 1e3 * row.latency[0], 1),
+        "p99 ms": lambda row: shown(row.latency and 1e3 * row.latency[1], 1),
         "peak MB": lambda row: shown(row.memory and row.memory / 1e6),
         f"of {section.baseline}'s": lambda row: shown(row.memory and row.memory / theirs[row.workload], 2),
         "kB a token": lambda row: shown(row.memory_per_token and row.memory_per_token / 1e3),

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from resmlp_mt.common.errors import UserError
+from resmlp_mt.common.workers import cpuinfo
 from resmlp_mt.lab.benchmarks.engines import new_process
 
 if TYPE_CHECKING:
@@ -26,15 +27,16 @@ if TYPE_CHECKING:
 BATCH = 64  # sentences that are translated at a time, unless an option says otherwise
 BATCHES = 4, 8, 16, 32, 64, 128  # sentences of a batch: each number is tried
 BATCH_TOKENS = 128, 256, 512, 1024
-BY_SETTINGS = "max_batch_size", "batch_type", "beam_size"  # arguments of CTranslate2's translate_batch
+BY_SETTINGS = "max_batch_size", "batch_type", "beam_size", "min_decoding_length", "max_decoding_length"
+"""Arguments of CTranslate2's ``translate_batch``."""
 
 
 class CTranslate2Engine:
     """A converted Transformer in CTranslate2.
 
     ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each) and
-    of its ``translate_batch``. With ``vmap``, a file that the converter had, translations have only words of that file.
-    ``isa`` is the instruction set, such as AVX2; it needs a process that has not imported CTranslate2 yet.
+    BY_SETTINGS of its ``translate_batch``. With ``vmap``, a file that the converter had, translations have only words
+    of that file. ``isa`` is the instruction set, such as AVX2; it needs a process without CTranslate2 until then.
     """
 
     def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):
@@ -50,10 +52,8 @@ class CTranslate2Engine:
     @staticmethod
     def settings(threads: int) -> list[dict[str, Any]]:
         """Return the settings to try: instruction sets of this processor, batches, workers."""
-        from resmlp_mt.translate.kernels import processor  # imports PyTorch, which an engine's process does not need
-
         flags = {"avx2": "AVX2", "avx512f": "AVX512"}
-        sets = [{"isa": name} for flag, name in flags.items() if flag in processor().split()] or [{}]
+        sets = [{"isa": name} for flag, name in flags.items() if flag in cpuinfo("flags").split()] or [{}]
         batches = [(size, "examples") for size in BATCHES] + [(size, "tokens") for size in BATCH_TOKENS]
         workers = [{"inter_threads": number, "intra_threads": threads // number} for number in {1, threads}]
         return [
@@ -63,12 +63,8 @@ class CTranslate2Engine:
             for how in workers
         ]
 
-    def translate(self, sentences: Sequence[list[str]], length: int | None = None) -> list[list[str]]:
-        """Translate; with ``length``, the last subword of a translation is a word instead of ``</s>``."""
-        lengths = {}
-        if length is not None:
-            lengths = {"min_decoding_length": length, "max_decoding_length": length, "max_batch_size": 0}
-        results = self._translator.translate_batch(sentences, **{**self._options, **lengths})
+    def translate(self, sentences: Sequence[list[str]]) -> list[list[str]]:
+        results = self._translator.translate_batch(sentences, **self._options)
         return [result.hypotheses[0] for result in results]
 
 
@@ -91,7 +87,7 @@ class MarianEngine:
         by_tokens = [{"mini_batch_words": size, "mini_batch": 1000} for size in BATCH_TOKENS]
         return [{"mini_batch": size} for size in BATCHES] + by_tokens
 
-    def translate(self, sentences: Sequence[list[str]], length: None = None) -> list[list[str]]:
+    def translate(self, sentences: Sequence[list[str]]) -> list[list[str]]:
         return [line.split(" ") for line in self._translator.translate([*map(" ".join, sentences)])]
 
 
@@ -114,7 +110,7 @@ def builder(source: "Source", folder: str) -> Callable[[], Any]:
             convert = partial(_from_fairseq_to_ctranslate2, replace(source, system=replace(system, name=system.path)))
         with new_process() as process:  # CTranslate2 and PyTorch in one process are both slow
             process.submit(convert, folder, vmap).result()
-    except (TypeError, ValueError, RuntimeError, OSError) as error:
+    except (TypeError, ValueError, KeyError, RuntimeError, OSError) as error:
         raise UserError(f"{system.name}: cannot be converted: {str(error).splitlines()[0]}") from error
     return partial(CTranslate2Engine, converted, here.device, here.threads, here.beam, system.overrides)
 

@@ -91,7 +91,7 @@ class FamilyFit:
     held_out: dict[str, float] = field(default_factory=dict)  # what was left out, and the mean absolute error of log L
 
 
-def lacks(runs: Sequence[Run]) -> str:
+def why_not(runs: Sequence[Run]) -> str:
     sizes, amounts = {run.parameters.non_embedding for run in runs}, {run.cell.pairs for run in runs}
     if len(runs) >= FEWEST_RUNS and len(sizes) >= FEWEST_SIZES and len(amounts) >= FEWEST_AMOUNTS:
         return ""
@@ -104,7 +104,7 @@ def lacks(runs: Sequence[Run]) -> str:
 def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     """Fit the law to the finished runs of one family; those that have diverged are left out."""
     runs = [run for run in runs if not run.diverged]
-    if missing := lacks(runs):
+    if missing := why_not(runs):
         return FamilyFit(runs, missing)
     points, random = points_of(runs), np.random.default_rng(seed)
     law = fit_law(points)
@@ -121,7 +121,7 @@ def fit_family(runs: Sequence[Run], seed: int = 1) -> FamilyFit:
     held_out = {}
     for what, row in ("the largest size", 0), ("the largest amount of data", 1):
         held = points[row] == points[row].max()
-        if not lacks([run for run, out in zip(runs, held, strict=True) if not out]):
+        if not why_not([run for run, out in zip(runs, held, strict=True) if not out]):
             held_out[what] = _error(fit_law(points[:, ~held]), points[:, held], 1)
     return FamilyFit(runs, "", law, constants, _error(law, points, 2), seeds_spread(runs), held_out)
 

@@ -20,7 +20,7 @@ from resmlp_mt.lab import drawing
 from resmlp_mt.lab.machine import facts, made_by, processor
 from resmlp_mt.lab.scaling import grid, laws
 from resmlp_mt.lab.scaling.trend import Difference, Place, Trend, differences, means, trend
-from resmlp_mt.lab.trainings.queue import duration, empty, known, resumed, train_all
+from resmlp_mt.lab.trainings.queue import check_known, duration, empty, resumed, train_all
 from resmlp_mt.score.scoring import sacre_bleu
 
 FILES = "scaling.json", "scaling.png", "scaling.md"
@@ -213,7 +213,7 @@ def run(args: argparse.Namespace) -> None:
     recipe = grid.read_scaling_recipe(args.recipe)
     sacre_bleu(recipe.langs[1])  # a missing package is found now, not after the training
     order = grid.cells_of(recipe)
-    retrain = known([cell.name for cell in order], args.retrain, "cell")
+    retrain = check_known([cell.name for cell in order], args.retrain, "cell")
     out = args.out or args.work / "scaling" / args.recipe.stem
     reference, data = args.work / recipe.reference, args.work / recipe.data
     check_folders(data, out)

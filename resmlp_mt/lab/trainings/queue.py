@@ -259,8 +259,8 @@ def empty(trainings: Iterable[TrainingFolder], retrain: Collection[str]) -> None
             each.empty()
 
 
-def known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
-    for name in set(given) - set(names):
+def check_known(names: Collection[str], given: Sequence[str], what: str) -> frozenset[str]:
+    for name in sorted({*given} - {*names}):
         raise UserError(f"{name}: no such {what}; there are: {', '.join(names)}")
     return frozenset(given)
 

@@ -149,7 +149,7 @@ def test_with_a_relative_term_it_is_a_that_is_zero():
     before = mixing_matrices(model)
     for old, new in zip(before, mixing_matrices(model_of("", pruned(saved, model, 0.5, USED))), strict=True):
         gone = new.weights != old.weights
-        assert gone.sum((1, 2)).tolist() == [USED.of(old).counts.sum() // 2] * 4
+        assert gone.sum((1, 2)).tolist() == [USED.of(old).mask.sum() // 2] * 4
         assert (new.weights[gone] == 0).all()
 
 

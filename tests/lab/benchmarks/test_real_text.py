@@ -7,11 +7,10 @@ from unittest.mock import Mock
 import pytest
 
 from resmlp_mt.common.errors import UserError
-from resmlp_mt.lab.benchmarks import real_text
+from resmlp_mt.lab.benchmarks import real_text, rivals
 from resmlp_mt.lab.benchmarks.real_text import Corpus, TextEngine, compare, table
 from resmlp_mt.lab.benchmarks.rivals import CTranslate2Engine
 from resmlp_mt.lab.benchmarks.systems import Conditions, Source, System
-from resmlp_mt.translate import kernels
 from resmlp_mt.translate.translator import Translator
 from scripts import in_process
 
@@ -85,7 +84,7 @@ def test_ctranslate2_takes_the_fastest_settings_of_those_that_its_options_leave_
         return Mock(translate=lambda lines: (lines, taken))
 
     monkeypatch.setattr(TextEngine, "_start", start)
-    monkeypatch.setattr(kernels, "processor", lambda: "flags : avx2 avx512f")
+    monkeypatch.setattr(rivals, "cpuinfo", lambda name: "flags : avx2 avx512f")
     engine.choose(LINES, threads=2)
     best = {"isa": "AVX512", "max_batch_size": 4, "batch_type": "examples", "inter_threads": 2, "intra_threads": 1}
     best |= own
