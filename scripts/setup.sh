@@ -108,10 +108,10 @@ no_package='No matching distribution found for'
 why() { # the cause of a failed attempt, in one line where the output tells it
     if [[ $output =~ 'No space left on device'|'Disk quota exceeded' ]] || disk_full; then
         echo "the disk is full (under $VENV or ${TMPDIR:-/tmp}): make room, then run this again"
+    elif [[ $output =~ 'NewConnectionError'|'Timeout'|'Read timed out'|'NameResolutionError'|'name resolution'|'unreachable'|'Connection refused'|'Connection reset'|'ProxyError'|'SSLError'|'Max retries' && ! $output =~ 'from versions: '[0-9] ]]; then
+        echo "no network, or pip's package source does not answer: check the connection and pip's settings, then run this again"
     elif [[ $output =~ $no_package\ ([^$'\n']*) ]]; then
         echo "pip finds no ${BASH_REMATCH[1]}: check the network and pip's settings, then run this again"
-    elif [[ $output =~ 'NewConnectionError'|'Timeout'|'Read timed out'|'NameResolutionError'|'name resolution'|'unreachable'|'Connection refused'|'Connection reset'|'ProxyError'|'SSLError'|'Max retries' ]]; then
-        echo "no network, or pip's package source does not answer: check the connection and pip's settings, then run this again"
     elif [[ $output == *ResolutionImpossible* && $output =~ '(constraint)'\ ([^$'\n']*) ]]; then
         echo "pip's settings forbid what is asked for (${BASH_REMATCH[1]}): see PIP_CONSTRAINT and the constraint of" \
             "'pip config list', and run this again without it"

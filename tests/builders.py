@@ -138,6 +138,8 @@ def logits(model, sources, targets, left_pad=False, left_pad_target=False, extra
 @torch.no_grad()
 def decode_in_steps(model, sources, targets, left_pad, drop_at):
     """Decode two beams a sentence, swapped at every step; after ``drop_at`` steps the first sentence is dropped.
+
+    Of four rows, those of the two sentences take turns from step 6 on.
     Returns the logits of both beams of each sentence, {(sentence, beam): T x V}, and the beams' tokens.
     """
     beams = [[t, t[:1] + [4 + (x - 3) % 40 for x in t[1:-1]] + [EOS]] for t in targets]
@@ -155,7 +157,7 @@ def decode_in_steps(model, sources, targets, left_pad, drop_at):
         if step + 1 == drop_at:
             order = order[2:]
         elif step == 6 and len(keys) == 4:
-            order = [0, 2, 1, 3]  # the beams of two sentences take turns
+            order = [0, 2, 1, 3]
         memory = model.encoder.reorder_encoder_out(memory, torch.tensor(order))
         keys = [keys[k] for k in order]
         model.decoder.reorder_incremental_state_scripting(state, torch.tensor(order))

@@ -1,12 +1,13 @@
 """What every command has in common."""
 
 import re
+import subprocess
 import sys
 
 import pytest
 
 from resmlp_mt.cli import COMMANDS, main
-from scripts import in_process, new_process
+from scripts import in_process
 
 NAMES = list(COMMANDS)
 
@@ -40,7 +41,8 @@ for name in sys.argv[1:]:
     parser_of(name)
 print(*{"torch", "fairseq", "transformers", "matplotlib", "scipy"} & set(sys.modules))
 """
-    assert new_process("-c", ask, *NAMES) == "\n"
+    done = subprocess.run([sys.executable, "-c", ask, *NAMES], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("\n", "")
 
 
 @pytest.mark.parametrize(

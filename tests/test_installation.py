@@ -124,11 +124,15 @@ def test_a_set_up_that_failed_goes_on(checkout: Path, fake: dict[str, str]) -> N
 
 
 def test_torch_without_a_build_for_cpu(checkout: Path, fake: dict[str, str]) -> None:
-    says = "ERROR: No matching distribution found for torch==2.13.0+cpu"
+    says = "NewConnectionError\nERROR: ... (from versions: 2.13.0)"
+    says += "\nERROR: No matching distribution found for torch==2.13.0+cpu"
     result = set_up(checkout, **fake, FAKE_PIP_FAILS_AT="+cpu", FAKE_PIP_SAYS=says)
     assert result.returncode == 0, result.stderr
     assert "RESMLP_TORCH_PIP_ARGS" in result.stderr and "several GB" in result.stderr
     assert calls(fake)[0].endswith("torch==2.13.0")
+    says = says.replace("2.13.0)", "none)").replace("torch==2.13.0+cpu", "torch==2.13.0")
+    offline = {**fake, "VENV": f"{checkout}/other", "FAKE_PIP_FAILS_AT": "torch", "FAKE_PIP_SAYS": says}
+    assert "no network, or pip's package source does not answer" in the_error(set_up(checkout, **offline))
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import threading
 from collections.abc import Mapping
 from typing import Any, Literal
 from urllib.parse import parse_qsl
@@ -51,6 +52,9 @@ class Translated(BaseModel):
     translatedText: str | list[str] = Field(description="A list if q is a list.")
     alternatives: list[str] | list[list[str]] | None = Field(None, description="If asked for.")
     detectedLanguage: Detected | list[Detected] | None = Field(None, description=f"If source is {AUTO}.")
+
+
+LOADING = threading.Lock()  # else requests at the same moment would each load the identifier
 
 
 def is_form(content_type: str) -> bool:
@@ -109,7 +113,9 @@ class LibreTranslate:
 
     def _detected(self, text: str) -> list[Detected]:
         """Return the model's two languages, the likelier one first."""
-        ranked = identifier(self._source, self._target).rank(text)
+        with LOADING:
+            known = identifier(self._source, self._target)
+        ranked = known.rank(text)
         return [Detected(confidence=round(100 * float(share), 1), language=code) for code, share in ranked]
 
     def job(self, fields: Mapping[str, Any]) -> Job:

@@ -219,6 +219,17 @@ def test_steps_equal_teacher_forcing(variant, folded, is_folded, left_pad):
         assert_same(rows, expected[: len(rows)])
 
 
+@torch.no_grad()
+def test_the_encoder_s_output_follows_its_beams(tiny):
+    out = tiny.encoder(batch(pairs((5, 1), (3, 1))[0]))
+    for order in [0, 0, 1, 1], [1, 0, 3, 3], [0, 1, 2, 2, 3], [2, 3, 0, 1], [1, 2]:
+        before, out = out, tiny.encoder.reorder_encoder_out(out, torch.tensor(order))
+        on_cpu = before["encoder_out"][0].is_cpu  # on a GPU, looking costs more than copying
+        assert (out is before) == (order == [1, 0, 3, 3] and on_cpu)
+        assert out["encoder_out"][0].equal(before["encoder_out"][0][:, order])
+        assert out["encoder_padding_mask"][0].equal(before["encoder_padding_mask"][0][order])
+
+
 # Promise 4: folding changes nothing
 
 
@@ -251,7 +262,7 @@ def test_folding_a_half_precision_model_rounds_once(options):
     ],
 )
 @pytest.mark.parametrize("left_pad", [False, True])
-@pytest.mark.parametrize("mixing", BUILT_IN)
+@pytest.mark.parametrize("mixing", sorted(BUILT_IN))
 def test_too_long_is_refused_with_length_limit_and_option(lengths, message, left_pad, mixing):
     model = build(max_source_positions=10, max_target_positions=12, token_mixing=mixing)
     assert model.max_positions() == (10, 12)

@@ -157,6 +157,7 @@ def test_a_term_of_text_without_spaces_is_found_within_it_and_comes_without_one(
     tokenizer = Tokenizer(TextSettings("zh", "zh", "none", subwords="sentencepiece"), model, symbols, symbols)
     (forms,) = Rules(tokenizer, None, [("北京", "北京")], ()).demand(tokenizer.pieces("我住在北京。"), True).forced
     assert {"".join(symbols[number] for number in form) for form in forms} == {"▁北京", "</s>▁北京", "北京"}
+    assert tokenizer.running_text(["北京", "很大"]) == tokenizer.running_text(["▁北京", "很大"]) == "北京很大"
 
 
 @pytest.mark.parametrize(

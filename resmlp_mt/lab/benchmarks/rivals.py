@@ -36,7 +36,7 @@ class CTranslate2Engine:
 
     ``options`` are those of ``ctranslate2.Translator`` (``inter_threads`` are workers with ``intra_threads`` each) and
     BY_SETTINGS of its ``translate_batch``. With ``vmap``, a file that the converter had, translations have only words
-    of that file. ``isa`` is the instruction set, such as AVX2; it needs a process without CTranslate2 until then.
+    of that file. ``isa`` is the instruction set, such as AVX2; its process must not have imported CTranslate2.
     """
 
     def __init__(self, converted: str, device: str, threads: int, beam: int, options: dict[str, Any]):

@@ -66,7 +66,7 @@ class ScalingRecipe(settings.SharedSettings):
     """A study; ``reference`` is the text of the validation set's target side, for the loss per character."""
 
     families: dict[str, str] = MISSING  # options by name; {number} in them, as in ``options``, is a number of the size
-    sizes: dict[str, Any] = MISSING  # by name: numbers, by data or family unless they change N
+    sizes: dict[str, Any] = MISSING  # by name: numbers, which may depend on the family and, if N does not, the data
     pairs: list[int] = MISSING  # amounts of training data, from small to large
     updates: Any = MISSING  # of a training: a number, or by amount of data or family; {updates} in options
     validations: int = MISSING  # of a training, evenly spaced
@@ -311,7 +311,7 @@ class Run:
 
 
 def read_run(cell: CellFolder, vocabulary: int, references: list[str]) -> Run:
-    """Read a finished cell; it counts as diverged if its log says so, or its last loss is none or that of guessing."""
+    """Read a finished cell; diverged: by its log, or it has no loss, or its last loss is no better than guessing."""
     bits = {at: entry.get("nll_loss", entry.get("loss")) for at, entry in read_log(cell.log).validation.items()}
     losses = {updates: loss * math.log(2) for updates, loss in bits.items() if loss is not None}
     diverged = cell.has_diverged() or not losses or list(losses.values())[-1] >= math.log(vocabulary)
