@@ -20,9 +20,10 @@ from resmlp_mt.translate.search import search
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("options", [GATED, {"token_mixing": "ssru", "layerscale_init": 0.5}], ids=["gated", "ssru"])
-def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache, options):
-    folder = make(tmp_path / "folder", more=400, **options)
+@pytest.mark.parametrize("kinds", [("ema,attention", "synthesizer,gated"), ("conv,mlp", "ssru,dynamic")])
+def test_in_8_bits_and_with_a_shortlist_a_batch_changes_no_score(tmp_path, cache, kinds):
+    each = {"mixing_of_encoder_layers": kinds[0], "mixing_of_decoder_layers": kinds[1]}
+    folder = make(tmp_path / "folder", more=400, **GATED, **each)
     model, _, _ = load(folder)
     fold_(model)
     lower_precision_(model, "int8", ("output_projection",))
