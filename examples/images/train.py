@@ -215,8 +215,7 @@ def main() -> None:
     )
     parser.add_argument("--method", choices=METHODS, default="supervised", help="default: %(default)s")
     parser.add_argument("--epochs", type=number_within(1, 100_000), default=40, help="default: %(default)s")
-    rate = "highest learning rate (default: 0.01; a folder: 0.001)"
-    parser.add_argument("--lr", type=number_within(1e-9, 1.0), help=rate)
+    parser.add_argument("--lr", type=float, help="highest learning rate (default: 0.01; a folder: 0.001)")
     parser.add_argument("--seed", type=number_within(0, 999_999_999), default=1, help="default: %(default)s")
     parser.add_argument("--out", type=Path, required=True, help="file for the trained model")
     args = parser.parse_args()
@@ -227,6 +226,8 @@ def main() -> None:
         raise UserError(f"--model {name}: give one of {', '.join(known)}")
     if args.image and not args.data:
         raise UserError("--image is for a folder's images: give --data too")
+    if not 0 < lr < 1:
+        raise UserError(f"--lr {lr}: give a rate between 0 and 1")
     check_can_be_written(args.out)
     cfg = replace(known[name], image=args.image or known[name].image)
     data = folder(args.data, cfg, args.seed) if args.data else digits()

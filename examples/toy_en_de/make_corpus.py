@@ -215,15 +215,10 @@ def main(arguments: list[str] | None = None) -> None:
         "--out", metavar="DIR", type=nonempty_path, help="write the corpus into this folder, then check it"
     )
     what.add_argument("--check", metavar="DIR", type=nonempty_path, help="only check the corpus in this folder")
-    parser.add_argument(
-        "--train", metavar="N", type=number_within(0, 10**9), default=24000, help="training sentences (%(default)s)"
-    )
-    parser.add_argument(
-        "--valid", metavar="N", type=number_within(0, 10**9), default=500, help="validation sentences (%(default)s)"
-    )
-    parser.add_argument(
-        "--test", metavar="N", type=number_within(0, 10**9), default=500, help="test sentences (%(default)s)"
-    )
+    size = number_within(0, 10**9)
+    parser.add_argument("--train", metavar="N", type=size, default=24000, help="training sentences (%(default)s)")
+    parser.add_argument("--valid", metavar="N", type=size, default=500, help="validation sentences (%(default)s)")
+    parser.add_argument("--test", metavar="N", type=size, default=500, help="test sentences (%(default)s)")
     parser.add_argument("--seed", metavar="S", type=int, default=1, help="same seed, same corpus (%(default)s)")
     parser.add_argument("--overwrite", action="store_true", help="write over files of DIR with other contents")
     options = parser.parse_args(arguments)
